@@ -1,0 +1,123 @@
+"""An event loop for a world without sockets and threads: what it waits for is the host."""
+
+import asyncio
+from asyncio import base_events, events
+
+from _callgate import host
+
+_waiting = {}  # submitted calls: their number → the tool, the future and its loop
+
+
+class GateLoop(base_events.BaseEventLoop):
+    """asyncio's own loop, which waits for tool calls and timers instead of sockets."""
+
+    def __init__(self):
+        super().__init__()
+        self._selector = self  # `_run_once` selects on this
+
+    def select(self, timeout):
+        """Wait until a call has ended or the time is over; called once a turn of the loop."""
+        if timeout is None:
+            self._wait_for_calls()
+        elif timeout or _waiting:
+            _resolve_all(host.wait(timeout * 1000))
+        return ()
+
+    def _wait_for_calls(self):
+        """There is no timer and nothing to do: only the end of a call can bring news."""
+        ended = host.wait(None) if _waiting else ()
+        if ended:
+            _resolve_all(ended)
+        else:
+            self._break_deadlock()
+
+    def _process_events(self, event_list):
+        """Nothing: `select` has resolved the futures already."""
+
+    def _write_to_self(self):
+        """Nothing: no other thread could be asleep in `select`."""
+
+    def run_in_executor(self, executor, func, *args):
+        """There are no threads: run it here and now, and hand back a future that is done."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    async def shutdown_default_executor(self, timeout=None):
+        """There is none."""
+
+    def _break_deadlock(self):
+        """Nothing can ever happen again: fail the awaits, each where it stands in the code."""
+        broken = False
+        for task in asyncio.all_tasks(self):
+            future = getattr(task, "_fut_waiter", None)
+            if future is None or isinstance(future, asyncio.Task) or future.done():
+                continue
+            future.set_exception(_deadlock())
+            broken = True
+        if not broken:
+            raise _deadlock()
+
+
+def _deadlock():
+    return RuntimeError("await would never finish: nothing is running that could complete it")
+
+
+async def call(tool, server, arguments):
+    """Call a tool while other tasks of the loop run."""
+    loop = events.get_running_loop()
+    if not isinstance(loop, GateLoop):
+        return host.call(tool, server, arguments)  # a loop of the user's own cannot wait for us
+    number = host.submit(tool, server, arguments)
+    future = loop.create_future()
+    _waiting[number] = (tool, future, loop)
+    try:
+        return await future
+    finally:
+        if _waiting.pop(number, None):  # cancelled: the answer has not come
+            host.cancel(number)
+
+
+def _resolve_all(answers):
+    for answer in answers:
+        _resolve(answer)
+
+
+def _resolve(answer):
+    tool, future, loop = _waiting.pop(answer["call"], (None, None, None))
+    if future is None or future.done() or loop.is_closed():
+        return
+    if answer.get("ok"):
+        future.set_result(answer.get("value"))
+    else:
+        future.set_exception(host.failure(tool, answer))
+
+
+def run(coroutine):
+    """Drive a coroutine to its end in a loop of its own, then clean up after its tasks."""
+    with asyncio.Runner(loop_factory=GateLoop) as runner:
+        return runner.run(coroutine)
+
+
+def _get_event_loop(policy):
+    """The loop set for this thread, or a new one.
+
+    Newer versions refuse the latter, yet much code still calls `asyncio.get_event_loop()` first.
+    """
+    loop = policy._local._loop
+    if loop is None or loop.is_closed():
+        loop = GateLoop()
+        policy.set_event_loop(loop)
+    return loop
+
+
+def install():
+    """Make this the loop that `asyncio.run` and its kin create."""
+    # The class, not the current policy: resetting the policy must not bring back the stock loop.
+    policy = getattr(asyncio, "_DefaultEventLoopPolicy", None) or asyncio.DefaultEventLoopPolicy
+    policy._loop_factory = GateLoop
+    policy.get_event_loop = _get_event_loop
+    asyncio.SelectorEventLoop = asyncio.EventLoop = GateLoop

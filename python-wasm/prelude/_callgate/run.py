@@ -1,0 +1,165 @@
+"""One run: from the start frame to the finish frame."""
+
+import builtins
+import sys
+from types import ModuleType
+
+from _callgate import host, loop, names, randomness, repair, source, streams, tools, tracebacks, values
+from _callgate.convert import TooLarge
+from _callgate.texts import cut_end, safe_str, type_name
+
+_MAX_MESSAGE = 16 * 1024
+_WORK_FOLDER = "/tmp"
+_exit_code = SystemExit.__dict__["code"].__get__
+
+# The run's value or error, kept alive: the instance is thrown away, and to take apart what is
+# nested very deeply would exhaust the guest's stack.
+_kept = []
+
+# Made beforehand, for when there is no memory left to make it.
+_OUT_OF_MEMORY = (
+    b'{"op":"finish","status":"run-error","return_value":null,"exit_code":null,"error":'
+    b'{"kind":"memory_limit","type":"MemoryError","message":"","traceback":"MemoryError\\n"}}'
+)
+
+
+def main():
+    """Run the source that the host hands out, and report how it went."""
+    start = host.start()
+    streams.prepare()
+    randomness.reseed()
+    tools.set_limits(start["limits"])
+    namespace = _make_main(start)
+    try:
+        frame = _run(start, namespace)
+    except BaseException as error:
+        _kept.append(error)
+        repair.restore()
+        frame = _after_failure(error, namespace)
+    streams.flush()
+    host.send(frame)
+
+
+def _make_main(start):
+    """A fresh `__main__` with everything the source may use."""
+    module = ModuleType("__main__")
+    namespace = vars(module)
+    own = {**namespace, "__builtins__": builtins, "__file__": source.FILENAME}
+    namespace.update(
+        (name, value)
+        for name, value in start["global_variables"].items()
+        if not names.iskeyword(name)
+    )
+    if start["tools"]:
+        namespace.update(names.bind(map(tools.ToolFunction, start["tools"])))
+    namespace.update(tools.OWN_NAMES)
+    namespace.update(own)
+    sys.modules["__main__"] = module
+    sys.argv = [source.FILENAME]
+    if _WORK_FOLDER not in sys.path:
+        sys.path.insert(0, _WORK_FOLDER)
+    return namespace
+
+
+def _run(start, namespace):
+    """The finish frame of a run that had the memory to make one."""
+    try:
+        program = source.compile_program(start["source"])
+    except (SyntaxError, ValueError) as error:
+        return _failed(_error("syntax", error), None)
+    value = _execute(program, namespace)
+    _kept.append(value)
+    repair.restore()
+    return _succeeded(value, start["limits"]["result_bytes"])
+
+
+def _execute(program, namespace):
+    if program.is_async:
+        return loop.run(program.run_async(namespace))
+    return program.run(namespace)
+
+
+def _succeeded(value, limit):
+    try:
+        encoded = values.encode(value, limit)
+    except TooLarge as error:
+        return _failed(_too_large(error, limit), None)
+    return _finish(b"success", encoded, b"null", None)
+
+
+def _too_large(error, limit):
+    size = error.args[0] if error.args else f"more than {limit}"
+    message = (
+        f"the value of the last expression is {size} bytes of JSON; the limit is {limit} "
+        "(--max-result). Return less: a summary, the first rows, or a file is not kept."
+    )
+    return {"kind": "output_limit", "type": "ResultTooLarge", "message": message, "traceback": None}
+
+
+def _after_failure(error, namespace):
+    """The finish frame after an exception; at need with the run's memory given up for it."""
+    try:
+        return _report(error)
+    except MemoryError:
+        _release(error, namespace)
+    try:
+        return _report(error)
+    except BaseException:
+        return _OUT_OF_MEMORY
+
+
+def _release(error, namespace):
+    """Let go of what the run held: it is over, and the report needs memory."""
+    namespace.clear()
+    traceback = error.__traceback__
+    while traceback is not None:
+        try:
+            traceback.tb_frame.clear()
+        except RuntimeError:
+            pass  # a frame that still runs is ours
+        traceback = traceback.tb_next
+
+
+def _report(error):
+    if isinstance(error, SystemExit):
+        return _exited(error)
+    kind = "memory_limit" if isinstance(error, MemoryError) else "exception"
+    return _failed(_error(kind, error), None)
+
+
+def _exited(error):
+    """`sys.exit` with nothing or 0 is success; a text goes to standard error."""
+    code = _exit_code(error)
+    if code is None or (isinstance(code, int) and code == 0):
+        return _finish(b"success", b"null", b"null", 0)
+    if isinstance(code, int):
+        number = code if -(2**31) <= code < 2**31 else -1
+        return _failed(_error("exception", error), number)
+    text = safe_str(code)
+    if text is not None:
+        streams.write_error(text + "\n")
+    return _failed(_error("exception", error), 1)
+
+
+def _error(kind, error):
+    repair.restore_library()
+    text = safe_str(error)
+    message = "<exception str() failed>" if text is None else cut_end(text, _MAX_MESSAGE)
+    return {
+        "kind": kind,
+        "type": cut_end(type_name(type(error)), 256),
+        "message": message,
+        "traceback": tracebacks.describe(error),
+    }
+
+
+def _failed(error, exit_code):
+    return _finish(b"run-error", b"null", host.plain_json(error).encode(), exit_code)
+
+
+def _finish(status, value, error, exit_code):
+    code = b"null" if exit_code is None else str(exit_code).encode()
+    return (
+        b'{"op":"finish","status":"' + status + b'","return_value":' + value
+        + b',"error":' + error + b',"exit_code":' + code + b"}"
+    )

@@ -1,0 +1,72 @@
+"""Exercise, while an image is made, what otherwise is initialized in every run."""
+
+import sys
+
+from _callgate import host, loop, names, randomness, repair, signatures, source, tools, tracebacks, values
+
+_SAMPLE = '''
+import asyncio
+from dataclasses import dataclass
+@dataclass
+class Point:
+    x: int
+await asyncio.sleep(0)
+Point(1)
+'''
+_SCHEMA = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+def warm():
+    """Touch each lazy corner once; nothing that user code could see may change."""
+    loop.install()
+    _warm_values()
+    _warm_run()
+    _warm_errors()
+    if "numpy" in sys.modules:
+        _warm_numpy(sys.modules["numpy"])
+    if "pandas" in sys.modules:
+        _warm_pandas(sys.modules["pandas"])
+    randomness.reseed()
+    repair.remember()
+
+
+def _warm_values():
+    values.encode({"a": [1, 2.5, None, float("nan"), {1}]}, 1 << 20)
+    values.encode_arguments("warm", {"a": {1}}, 1 << 20)
+    host.decode(b'{"a": [1, 2.5, "x"]}')
+
+
+def _warm_run():
+    tool = tools.ToolFunction({"name": "a-b", "description": "d", "parameters": _SCHEMA})
+    names.bind([tool])
+    signatures.docstring_of(tool._offer)
+    repr(tool)
+    namespace = {"__name__": "__main__"}
+    values.encode(loop.run(source.compile_program(_SAMPLE).run_async(namespace)), 1 << 20)
+
+
+def _warm_errors():
+    for text in ("x = ", "undefined_name", "1 / 0"):
+        try:
+            source.compile_program(text).run({})
+        except Exception as error:
+            tracebacks.describe(error)
+    source.forget_lines()
+
+
+def _warm_numpy(numpy):
+    numpy.random.default_rng().random(2)
+    values.encode(numpy.array([[1.0, float("nan")]]), 1 << 20)
+    str(numpy.arange(3.0))
+
+
+def _warm_pandas(pandas):
+    frame = pandas.DataFrame({"k": ["a", "b", "a"], "v": [1, 2, 3]})
+    summed = frame.groupby("k").sum()
+    str(frame)
+    str(summed)
+    frame.describe()
+    frame.merge(summed, on="k")
+    pandas.to_datetime(["2024-01-01"])
+    values.encode(frame, 1 << 20)
+    values.encode(summed["v"], 1 << 20)

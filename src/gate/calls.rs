@@ -1,0 +1,246 @@
+//! The tool calls of one run: checked, counted, sent, awaited, recorded.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    sync::Notify,
+    task::AbortHandle,
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{
+    CallLimits, CallRecord, OfferedTools, Outcome, Stopped,
+    frame::{self, Call},
+    route::{Route, RouteError, ToolCall},
+};
+use crate::image::abi::Answer;
+
+/// A year: waiting longer than this is waiting for ever.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Why a call is withdrawn when its run ends under it.
+const RUN_ENDED: &str = "the run ended";
+const GIVEN_UP: &str = "the program gave the call up";
+
+pub(super) struct Calls {
+    offered: OfferedTools,
+    route: Arc<dyn Route>,
+    limits: CallLimits,
+    stop: CancellationToken,
+    state: Mutex<State>,
+    /// Wakes `wait` when a submitted call has ended.
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    records: Vec<CallRecord>,
+    /// When each call began that has not ended yet, by its index in `records`.
+    open: HashMap<usize, Instant>,
+    submitted: HashMap<u64, AbortHandle>,
+    done: Vec<Value>,
+    next_submission: u64,
+    stopped: Option<Stopped>,
+    closed: bool,
+}
+
+/// A call that passed the gate.
+struct Admitted {
+    record: usize,
+    call: ToolCall,
+}
+
+impl Calls {
+    pub(super) fn new(offered: OfferedTools, route: Arc<dyn Route>, limits: CallLimits, stop: CancellationToken) -> Self {
+        Self { offered, route, limits, stop, state: Mutex::default(), ended: Notify::new() }
+    }
+
+    /// Calls a tool and waits for its answer.
+    pub(super) fn call(self: Arc<Self>, call: Call<'_>) -> Answer {
+        match self.admit(call) {
+            Ok(admitted) => Box::pin(async move { frame::bytes(&self.carry_out(admitted).await) }),
+            Err(refusal) => Box::pin(std::future::ready(frame::bytes(&refusal))),
+        }
+    }
+
+    /// Calls a tool in the background; [`Calls::wait`] tells of its end.
+    pub(super) fn submit(self: Arc<Self>, call: Call<'_>) -> Vec<u8> {
+        let admitted = match self.admit(call) {
+            Ok(admitted) => admitted,
+            Err(refusal) => return frame::bytes(&refusal),
+        };
+        let number = {
+            let mut state = self.lock();
+            state.next_submission += 1;
+            state.next_submission
+        };
+        let calls = Arc::clone(&self);
+        // The entry is made under the lock that the task takes at its end, so it can't be missed.
+        let mut state = self.lock();
+        let task = tokio::spawn(async move {
+            let mut answer = calls.carry_out(admitted).await;
+            answer["call"] = json!(number);
+            let mut state = calls.lock();
+            if state.submitted.remove(&number).is_some() {
+                state.done.push(answer);
+                calls.ended.notify_one();
+            }
+        });
+        state.submitted.insert(number, task.abort_handle());
+        frame::bytes(&json!({"ok": true, "call": number}))
+    }
+
+    /// Waits until a submitted call has ended or the time is over.
+    pub(super) fn wait(self: Arc<Self>, timeout_ms: Option<f64>) -> Answer {
+        let timeout = timeout_ms.map(|ms| Duration::try_from_secs_f64(ms.max(0.0) / 1e3).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT));
+        Box::pin(async move {
+            let deadline = tokio::time::Instant::now() + timeout.unwrap_or(LONGEST_WAIT);
+            loop {
+                let in_flight = {
+                    let mut state = self.lock();
+                    if !state.done.is_empty() {
+                        return frame::bytes(&json!({"ok": true, "done": std::mem::take(&mut state.done)}));
+                    }
+                    !state.submitted.is_empty()
+                };
+                let over = if !in_flight && timeout.is_none() {
+                    true
+                } else {
+                    tokio::time::timeout_at(deadline, self.ended.notified()).await.is_err()
+                };
+                if over {
+                    return br#"{"ok": true, "done": []}"#.to_vec();
+                }
+            }
+        })
+    }
+
+    /// Gives up a submitted call.
+    pub(super) fn cancel(&self, number: u64) -> Vec<u8> {
+        let task = self.lock().submitted.remove(&number);
+        if let Some(task) = task {
+            task.abort();
+        }
+        frame::done()
+    }
+
+    /// Ends what is under way and returns the record of all calls.
+    pub(super) fn close(&self) -> Vec<CallRecord> {
+        let tasks: Vec<AbortHandle> = {
+            let mut state = self.lock();
+            state.closed = true;
+            let open: Vec<(usize, Instant)> = state.open.drain().collect();
+            for (record, began) in open {
+                state.records[record].outcome = Outcome::Withdrawn;
+                state.records[record].duration = began.elapsed();
+                self.route.withdraw(&state.records[record].request_id, RUN_ENDED);
+            }
+            state.submitted.drain().map(|(_, task)| task).collect()
+        };
+        for task in tasks {
+            task.abort();
+        }
+        self.lock().records.clone()
+    }
+
+    pub(super) fn stopped(&self) -> Option<Stopped> {
+        self.lock().stopped
+    }
+
+    /// Checks a call and gives it its place in the record, or the refusal for the program.
+    fn admit(&self, mut call: Call<'_>) -> Result<Admitted, Value> {
+        let request_id = Uuid::new_v4().to_string();
+        if call.arguments.is_null() {
+            call.arguments = json!({});
+        }
+        let checked = self.check(&call);
+        let mut state = self.lock();
+        if state.records.len() as u64 >= self.limits.calls || state.closed {
+            state.stopped.get_or_insert(Stopped::CallLimit);
+            self.stop.cancel();
+            let reason = format!("a run may make {} tool calls (--max-tool-calls)", self.limits.calls);
+            return Err(frame::failure(&reason, None));
+        }
+        let record = state.records.len();
+        state.records.push(CallRecord {
+            request_id: request_id.clone(),
+            tool_name: call.tool.to_string(),
+            server_name: call.server.as_deref().map(str::to_owned),
+            outcome: Outcome::Refused,
+            duration: Duration::ZERO,
+        });
+        checked.map_err(|reason| frame::failure(&reason, Some(&request_id)))?;
+        state.open.insert(record, Instant::now());
+        let call = ToolCall {
+            request_id,
+            tool: call.tool.to_string(),
+            server: call.server.as_deref().map(str::to_owned),
+            arguments: call.arguments,
+        };
+        Ok(Admitted { record, call })
+    }
+
+    fn check(&self, call: &Call<'_>) -> Result<(), String> {
+        let tool = self.offered.find(&call.tool, call.server.as_deref())?;
+        if !call.arguments.is_object() {
+            return Err("the arguments must be an object".to_owned());
+        }
+        tool.check(&call.arguments)
+    }
+
+    async fn carry_out(self: &Arc<Self>, admitted: Admitted) -> Value {
+        let request_id = admitted.call.request_id.clone();
+        let tool = admitted.call.tool.clone();
+        let given_up = GivenUp { calls: Arc::clone(self), record: admitted.record };
+        let answer = tokio::time::timeout(self.limits.tool_timeout, self.route.call(admitted.call)).await;
+        let (outcome, answer) = match answer {
+            Ok(Ok(value)) => (Outcome::Answered, json!({"ok": true, "value": value})),
+            Ok(Err(RouteError::Failed(reason))) => (Outcome::Failed, frame::failure(&reason, Some(&request_id))),
+            Ok(Err(RouteError::NotSent(reason))) => (Outcome::Refused, frame::failure(&reason, Some(&request_id))),
+            Err(_) => {
+                self.route.withdraw(&request_id, "timeout");
+                (Outcome::TimedOut, frame::failure(&format!("Tool call timeout: {tool}"), Some(&request_id)))
+            }
+        };
+        self.end(given_up.record, outcome);
+        answer
+    }
+
+    /// Records the end of a call; false if it had ended already.
+    fn end(&self, record: usize, outcome: Outcome) -> bool {
+        let mut state = self.lock();
+        let Some(began) = state.open.remove(&record) else { return false };
+        state.records[record].outcome = outcome;
+        state.records[record].duration = began.elapsed();
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Withdraws a call whose future is dropped before its end. (A call that has ended is not open.)
+struct GivenUp {
+    calls: Arc<Calls>,
+    record: usize,
+}
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        if !self.calls.end(self.record, Outcome::Withdrawn) {
+            return;
+        }
+        let (request_id, closed) = {
+            let state = self.calls.lock();
+            (state.records[self.record].request_id.clone(), state.closed)
+        };
+        self.calls.route.withdraw(&request_id, if closed { RUN_ENDED } else { GIVEN_UP });
+    }
+}

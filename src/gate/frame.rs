@@ -1,0 +1,101 @@
+//! The frames between guest and host (docs/host-calls.md).
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What the guest asks for.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(super) enum Request<'a> {
+    /// What to run.
+    Start,
+    /// Call a tool and wait.
+    #[serde(borrow)]
+    Call(Call<'a>),
+    /// Call a tool and go on.
+    #[serde(borrow)]
+    Submit(Call<'a>),
+    /// Wait for the first of the submitted calls.
+    Wait {
+        /// At most this long, in milliseconds.
+        #[serde(default)]
+        timeout_ms: Option<f64>,
+    },
+    /// Give up a submitted call.
+    Cancel {
+        /// Its number.
+        call: u64,
+    },
+    /// How the program ended.
+    Finish(Finish),
+}
+
+/// A tool call.
+#[derive(Debug, Deserialize)]
+pub(super) struct Call<'a> {
+    #[serde(borrow)]
+    pub(super) tool: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) server: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(super) arguments: Value,
+}
+
+/// How the program ended, as the prelude tells it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Finish {
+    /// Whether it came to its end without an error.
+    pub status: FinishStatus,
+    /// The value of its last expression.
+    #[serde(default)]
+    pub return_value: Value,
+    /// What went wrong.
+    #[serde(default)]
+    pub error: Option<ProgramError>,
+    /// The code that it left with, if it left by `SystemExit`.
+    #[serde(default)]
+    pub exit_code: Option<i64>,
+}
+
+/// The two ways in which a program can end by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FinishStatus {
+    /// It came to its end.
+    Success,
+    /// An exception was not caught.
+    RunError,
+}
+
+/// What went wrong in a program.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ProgramError {
+    /// One of wire.md's kinds.
+    pub kind: String,
+    /// The exception's type.
+    #[serde(default, rename = "type")]
+    pub type_name: Option<String>,
+    /// The exception's text.
+    #[serde(default)]
+    pub message: String,
+    /// The traceback, ready to show.
+    #[serde(default)]
+    pub traceback: Option<String>,
+}
+
+/// `{"ok": true}`
+pub(super) fn done() -> Vec<u8> {
+    br#"{"ok": true}"#.to_vec()
+}
+
+/// A failure, which the prelude makes a `ToolCallError` of.
+pub(super) fn failure(message: &str, request_id: Option<&str>) -> Value {
+    json!({"ok": false, "message": message, "request_id": request_id})
+}
+
+/// A frame as bytes.
+pub(super) fn bytes(frame: &Value) -> Vec<u8> {
+    frame.to_string().into_bytes()
+}

@@ -1,0 +1,195 @@
+//! Tool calls out of the sandbox: what was offered, what is allowed, what became of each call.
+//!
+//! The gate knows nothing of MCP transports. It answers the guest's host calls and sends tool calls
+//! out by a [`Route`].
+
+mod answer;
+mod calls;
+mod client;
+mod frame;
+mod offered;
+mod pending;
+mod record;
+mod route;
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    answer::unwrap as unwrap_answer,
+    client::{ClientChannel, ClientRoute},
+    frame::{Finish, FinishStatus, ProgramError},
+    offered::{OfferError, OfferedTools},
+    pending::{Dropped, PendingCalls},
+    record::{CallRecord, Outcome, as_milliseconds},
+    route::{Route, RouteAnswer, RouteError, ToolCall},
+};
+use self::{calls::Calls, frame::Request};
+use crate::image::abi::{Answer, HostCalls};
+
+/// Room in a frame for everything but the arguments or the value (bytes): a traceback, names.
+const FRAME_OVERHEAD: u64 = 512 << 10;
+
+/// What a run may ask of the gate. Sizes are bytes.
+#[derive(Debug, Clone)]
+pub struct CallLimits {
+    /// How long one call may wait for its answer.
+    pub tool_timeout: Duration,
+    /// Calls in all, refused ones included.
+    pub calls: u64,
+    /// The arguments of one call, as JSON.
+    pub arguments: u64,
+    /// The value of the program, as JSON.
+    pub result: u64,
+}
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        Self { tool_timeout: Duration::from_secs(30), calls: 10_000, arguments: 4 << 20, result: 4 << 20 }
+    }
+}
+
+/// What the gate stopped a run for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// More calls than a run may make.
+    CallLimit,
+}
+
+/// The program of a run, and the tools for it.
+pub struct Program {
+    /// Its source.
+    pub source: String,
+    /// The tools as they came, for the guest.
+    pub tools: Vec<Value>,
+    /// The same tools, checked.
+    pub offered: OfferedTools,
+    /// Names bound before the code runs.
+    pub global_variables: serde_json::Map<String, Value>,
+}
+
+/// The gate of one run.
+pub struct Gate {
+    start: Mutex<Option<Vec<u8>>>,
+    calls: Arc<Calls>,
+    finish: Mutex<Option<Finish>>,
+    largest_finish: u64,
+    largest_call: u64,
+    limits: CallLimits,
+}
+
+impl Gate {
+    /// A gate for one run of `program`. `stop` ends the run when it asks for too much.
+    #[must_use]
+    pub fn new(program: Program, route: Arc<dyn Route>, limits: CallLimits, stop: CancellationToken) -> Self {
+        let start = json!({
+            "source": program.source,
+            "tools": program.tools,
+            "global_variables": program.global_variables,
+            "limits": {"result_bytes": limits.result, "arguments_bytes": limits.arguments},
+        });
+        Self {
+            start: Mutex::new(Some(frame::bytes(&start))),
+            largest_finish: limits.result.saturating_add(FRAME_OVERHEAD),
+            largest_call: limits.arguments.saturating_add(FRAME_OVERHEAD),
+            calls: Arc::new(Calls::new(program.offered, route, limits.clone(), stop)),
+            finish: Mutex::new(None),
+            limits,
+        }
+    }
+
+    /// How the program says it ended; `None` if it never came to that.
+    #[must_use]
+    pub fn finish(&self) -> Option<Finish> {
+        lock(&self.finish).clone()
+    }
+
+    /// Ends the calls that are still under way, and returns what became of all of them.
+    #[must_use]
+    pub fn close(&self) -> Vec<CallRecord> {
+        self.calls.close()
+    }
+
+    /// Why the gate stopped the run, if it did.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.calls.stopped()
+    }
+
+    fn take_finish(&self, finish: Finish) -> Vec<u8> {
+        *lock(&self.finish) = Some(finish);
+        frame::done()
+    }
+
+    /// Parsing costs memory of the host: what is too large is refused by its length.
+    fn oversized(&self, request: &[u8]) -> Option<Vec<u8>> {
+        let length = request.len() as u64;
+        if length <= self.largest_call.min(self.largest_finish) {
+            return None;
+        }
+        if is_finish(request) {
+            (length > self.largest_finish).then(|| {
+                self.take_finish(too_large(length, self.limits.result))
+            })
+        } else {
+            (length > self.largest_call).then(|| {
+                let reason = format!("the request is {length} bytes; arguments may be {} (--max-arguments)", self.limits.arguments);
+                frame::bytes(&frame::failure(&reason, None))
+            })
+        }
+    }
+}
+
+impl HostCalls for Gate {
+    fn call(&self, request: &[u8]) -> Answer {
+        if let Some(refusal) = self.oversized(request) {
+            return ready(refusal);
+        }
+        let request = match serde_json::from_slice::<Request<'_>>(request) {
+            Ok(request) => request,
+            Err(error) => return ready(frame::bytes(&frame::failure(&format!("not a request that the host knows: {error}"), None))),
+        };
+        match request {
+            Request::Start => ready(lock(&self.start).take().unwrap_or_else(|| {
+                frame::bytes(&frame::failure("the run has started already", None))
+            })),
+            Request::Finish(finish) => ready(self.take_finish(finish)),
+            Request::Call(call) => Arc::clone(&self.calls).call(call),
+            Request::Submit(call) => ready(Arc::clone(&self.calls).submit(call)),
+            Request::Wait { timeout_ms } => Arc::clone(&self.calls).wait(timeout_ms),
+            Request::Cancel { call } => ready(self.calls.cancel(call)),
+        }
+    }
+}
+
+fn is_finish(request: &[u8]) -> bool {
+    let head = &request[..request.len().min(64)];
+    head.windows(8).any(|window| window == b"\"finish\"")
+}
+
+fn too_large(length: u64, limit: u64) -> Finish {
+    Finish {
+        status: FinishStatus::RunError,
+        return_value: Value::Null,
+        error: Some(ProgramError {
+            kind: "output_limit".to_owned(),
+            type_name: Some("ResultTooLarge".to_owned()),
+            message: format!("the result is {length} bytes of JSON; the limit is {limit} (--max-result)"),
+            traceback: None,
+        }),
+        exit_code: None,
+    }
+}
+
+fn ready(answer: Vec<u8>) -> Answer {
+    Box::pin(std::future::ready(answer))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,205 @@
+//! The tools that a client offered for a run, and the schemas of their arguments.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+use jsonschema::{PatternOptions, Validator};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Steps that a pattern of a schema may take on one string before it counts as not matching.
+const BACKTRACK_LIMIT: usize = 100_000;
+
+/// Compiled schemas are kept for later runs up to this many; agents offer the same tools again.
+const CACHED_SCHEMAS: usize = 4096;
+
+/// Errors of one validation that are told at most.
+const TOLD_ERRORS: usize = 5;
+
+/// What is wrong with the offered tools.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OfferError {
+    /// An entry lacks a name or a field has the wrong type.
+    #[error("available_tools[{index}]: {reason}")]
+    Malformed {
+        /// Which entry.
+        index: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The name is empty.
+    #[error("available_tools[{index}]: the name is empty; a tool needs one to be called by")]
+    EmptyName {
+        /// Which entry.
+        index: usize,
+    },
+    /// Two tools of one name.
+    #[error("available_tools: two tools are named `{name}`; each name may stand once (for each `serverName`)")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// `parameters` is not a JSON schema.
+    #[error("available_tools[{index}] (`{name}`): `parameters` is not a JSON schema: {reason}")]
+    BadSchema {
+        /// Which entry.
+        index: usize,
+        /// The tool.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    name: String,
+    #[serde(default)]
+    #[expect(dead_code, reason = "read to check its type; the guest gets the entry as it came")]
+    description: Option<String>,
+    #[serde(default)]
+    parameters: Option<serde_json::Map<String, Value>>,
+    #[serde(default)]
+    server_name: Option<String>,
+}
+
+/// One offered tool.
+pub struct OfferedTool {
+    /// Its name.
+    pub name: String,
+    /// The server it belongs to, if the client said so.
+    pub server: Option<String>,
+    schema: Option<Arc<Validator>>,
+}
+
+/// The tools offered for one run.
+#[derive(Default)]
+pub struct OfferedTools {
+    tools: Vec<OfferedTool>,
+    by_name: HashMap<String, usize>,
+}
+
+impl OfferedTools {
+    /// Reads `available_tools`.
+    ///
+    /// # Errors
+    /// For the first entry that can't be a tool.
+    pub fn parse(entries: &[Value]) -> Result<Self, OfferError> {
+        let mut offered = Self::default();
+        for (index, entry) in entries.iter().enumerate() {
+            offered.add(index, entry)?;
+        }
+        Ok(offered)
+    }
+
+    /// The tool of that name, or the list of what there is.
+    ///
+    /// # Errors
+    /// The reason for the refusal, naming what was offered.
+    pub fn find(&self, name: &str, server: Option<&str>) -> Result<&OfferedTool, String> {
+        let Some(server) = server else {
+            return self.by_name.get(name).map(|index| &self.tools[*index]).ok_or_else(|| self.not_offered(name));
+        };
+        let of_server = || self.tools.iter().filter(|tool| tool.server.as_deref() == Some(server));
+        if let Some(tool) = of_server().find(|tool| tool.name == name) {
+            return Ok(tool);
+        }
+        let names: Vec<&str> = of_server().map(|tool| tool.name.as_str()).collect();
+        if !names.is_empty() {
+            return Err(format!("the server `{server}` offers no tool `{name}`; it offers: {}", list(names)));
+        }
+        let mut servers: Vec<&str> = self.tools.iter().filter_map(|tool| tool.server.as_deref()).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        Err(format!("there is no server `{server}`; servers: {}", list(servers)))
+    }
+
+    fn not_offered(&self, name: &str) -> String {
+        format!("no tool `{name}` was offered; offered: {}", list(self.tools.iter().map(|tool| tool.name.as_str()).collect()))
+    }
+
+    fn add(&mut self, index: usize, entry: &Value) -> Result<(), OfferError> {
+        let parsed = Entry::deserialize(entry);
+        let entry = parsed.map_err(|error| OfferError::Malformed { index, reason: error.to_string() })?;
+        if entry.name.is_empty() {
+            return Err(OfferError::EmptyName { index });
+        }
+        let same = |tool: &OfferedTool| tool.name == entry.name && tool.server == entry.server_name;
+        if self.by_name.contains_key(&entry.name) && self.tools.iter().any(same) {
+            return Err(OfferError::Duplicate { name: entry.name });
+        }
+        let schema = match entry.parameters {
+            None => None,
+            Some(parameters) => Some(compiled(Value::Object(parameters)).map_err(|reason| OfferError::BadSchema {
+                index,
+                name: entry.name.clone(),
+                reason,
+            })?),
+        };
+        self.by_name.entry(entry.name.clone()).or_insert(self.tools.len());
+        self.tools.push(OfferedTool { name: entry.name, server: entry.server_name, schema });
+        Ok(())
+    }
+}
+
+impl OfferedTool {
+    /// Checks arguments against the tool's schema.
+    ///
+    /// # Errors
+    /// What is wrong with them, for the program that made the call.
+    pub fn check(&self, arguments: &Value) -> Result<(), String> {
+        let Some(schema) = &self.schema else { return Ok(()) };
+        let errors: Vec<String> = schema
+            .iter_errors(arguments)
+            .take(TOLD_ERRORS)
+            .map(|error| {
+                let path = error.instance_path().to_string();
+                if path.is_empty() { bounded(&error.to_string()) } else { format!("{path}: {}", bounded(&error.to_string())) }
+            })
+            .collect();
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(format!("the arguments do not fit the tool's schema: {}", errors.join("; ")))
+    }
+}
+
+/// An error quotes the value that is wrong, which may be as large as the arguments.
+fn bounded(text: &str) -> String {
+    const LONGEST: usize = 300;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn list(names: Vec<&str>) -> String {
+    const LISTED: usize = 50;
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    let rest = names.len().saturating_sub(LISTED);
+    let shown = names.into_iter().take(LISTED).collect::<Vec<_>>().join(", ");
+    if rest == 0 { shown } else { format!("{shown} and {rest} more") }
+}
+
+fn compiled(schema: Value) -> Result<Arc<Validator>, String> {
+    static CACHE: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+    let text = schema.to_string();
+    let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(validator) = cache().get(&text) {
+        return Ok(Arc::clone(validator));
+    }
+    let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT);
+    let validator = jsonschema::options().with_pattern_options(patterns).build(&schema);
+    let validator = Arc::new(validator.map_err(|error| bounded(&error.to_string()))?);
+    let mut cache = cache();
+    if cache.len() >= CACHED_SCHEMAS {
+        cache.clear();
+    }
+    cache.insert(text, Arc::clone(&validator));
+    Ok(validator)
+}

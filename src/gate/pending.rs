@@ -1,0 +1,108 @@
+//! Calls that were sent to a client and wait for its answer.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::{answer, route::RouteError};
+
+/// What becomes of a call.
+pub type Answered = Result<Value, RouteError>;
+
+/// The calls that wait, by request id.
+#[derive(Debug, Default)]
+pub struct PendingCalls {
+    waiting: Mutex<HashMap<String, oneshot::Sender<Answered>>>,
+}
+
+/// Why a response was dropped. It harms nothing; the reason goes to the log.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Dropped {
+    /// `params` is not what the format says.
+    #[error("tool_call_response dropped: {0}")]
+    Malformed(String),
+    /// Nobody waits for this id: unknown, answered, or expired.
+    #[error("tool_call_response dropped: no call waits for requestId `{0}` (unknown, already answered, or expired)")]
+    NobodyWaits(String),
+}
+
+/// `params` of `notifications/tool_call_response` (wire.md).
+#[derive(Debug, Deserialize)]
+struct Response {
+    #[serde(rename = "requestId")]
+    request_id: String,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<Value>,
+}
+
+/// An `error` of null is still an error: only its absence is not.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+impl PendingCalls {
+    /// Waits for the answer to `request_id`.
+    pub fn wait_for(&self, request_id: &str) -> oneshot::Receiver<Answered> {
+        let (sender, receiver) = oneshot::channel();
+        self.lock().insert(request_id.to_owned(), sender);
+        receiver
+    }
+
+    /// Stops waiting. False if the answer had come already.
+    pub fn forget(&self, request_id: &str) -> bool {
+        self.lock().remove(request_id).is_some()
+    }
+
+    /// How many calls wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether no call waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hands a response to the call that waits for it.
+    ///
+    /// # Errors
+    /// When it can't be handed to anyone; the error is for the log.
+    pub fn resolve(&self, params: Value) -> Result<(), Dropped> {
+        if !params.is_object() {
+            return Err(Dropped::Malformed("`params` must be an object with `requestId` and `result` or `error`".to_owned()));
+        }
+        if !params["requestId"].is_string() {
+            return Err(Dropped::Malformed("`params.requestId` must be a string".to_owned()));
+        }
+        let response: Response =
+            serde_json::from_value(params).map_err(|error| Dropped::Malformed(format!("`params`: {error}")))?;
+        let answered = match response.error {
+            Some(error) => Err(RouteError::Failed(answer::error_text(&error))),
+            None => answer::unwrap(response.result.unwrap_or(Value::Null)).map_err(RouteError::Failed),
+        };
+        self.answer(&response.request_id, answered)
+    }
+
+    /// Ends the call that waits for `request_id`.
+    ///
+    /// # Errors
+    /// When nobody waits for it.
+    pub fn answer(&self, request_id: &str, answered: Answered) -> Result<(), Dropped> {
+        let sender = self.lock().remove(request_id);
+        let sent = sender.and_then(|sender| sender.send(answered).ok());
+        sent.ok_or_else(|| Dropped::NobodyWaits(request_id.to_owned()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answered>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,98 @@
+//! Taking the snapshot: CPython starts, installs the prelude, imports, and is frozen as it is.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use wasmtime::{Engine, Store};
+
+use super::{
+    abi::{Answer, Guest, GuestState, HostCalls},
+    error::ImageError,
+    prelude,
+    runtime::Runtime,
+};
+use crate::wasi::{MemoryBudget, Output, ScratchLimits, Stream, Wasi};
+
+/// The epoch never reaches this: a build runs until it ends.
+const NO_DEADLINE: u64 = u64::MAX / 2;
+
+/// What the guest printed is kept up to this many bytes, for the error message.
+const OUTPUT_KEPT: usize = 16 << 10;
+
+/// The scratch of a build has its own limit; no other run competes with it.
+struct Unlimited;
+
+impl MemoryBudget for Unlimited {
+    fn reserve(&self, _: u64) -> bool {
+        true
+    }
+
+    fn release(&self, _: u64) {}
+}
+
+struct BuildState {
+    wasi: Wasi,
+    host_calls: Arc<dyn HostCalls>,
+}
+
+impl GuestState for BuildState {
+    fn wasi(&mut self) -> &mut Wasi {
+        &mut self.wasi
+    }
+
+    fn host_calls(&self) -> &Arc<dyn HostCalls> {
+        &self.host_calls
+    }
+}
+
+/// Answers every call with the frame that the bootstrap asks for.
+struct BuildCalls(Vec<u8>);
+
+impl HostCalls for BuildCalls {
+    fn call(&self, _request: &[u8]) -> Answer {
+        let frame = self.0.clone();
+        Box::pin(async move { frame })
+    }
+}
+
+#[derive(Clone, Default)]
+struct Printed(Arc<Mutex<Vec<u8>>>);
+
+impl Output for Printed {
+    fn write(&mut self, _: Stream, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        kept.extend_from_slice(bytes);
+        let excess = kept.len().saturating_sub(OUTPUT_KEPT);
+        kept.drain(..excess);
+    }
+}
+
+/// Starts CPython, imports `preimports` and returns a state module that holds it all.
+pub(super) async fn take(engine: &Engine, runtime: &Runtime, preimports: &[String]) -> Result<Vec<u8>, ImageError> {
+    let printed = Printed::default();
+    let failed = |reason: String, printed: &Printed| {
+        let output = printed.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        ImageError::Snapshot { reason, output: String::from_utf8_lossy(&output).trim().to_owned() }
+    };
+    let scratch = ScratchLimits { bytes: 64 << 20, files: 1000, open_files: 256 };
+    let wasi = Wasi::new(
+        runtime.library()?,
+        scratch,
+        Box::new(printed.clone()),
+        Arc::new(Unlimited),
+        Box::new(|| Duration::ZERO),
+    );
+    let frame = prelude::build_frame(preimports).to_string().into_bytes();
+    let mut store = Store::new(engine, BuildState { wasi, host_calls: Arc::new(BuildCalls(frame)) });
+    store.set_epoch_deadline(NO_DEADLINE);
+    let guest = Guest::link(engine, runtime.code(engine)?)?;
+    let instance = guest.instantiate(&mut store, &runtime.initial_state(engine)?).await?;
+    instance.initialize(&mut store).await.map_err(|error| failed(format!("CPython did not start: {error:#}"), &printed))?;
+    match instance.turn(&mut store, prelude::BOOTSTRAP).await {
+        Ok(0) => Ok(instance.snapshot(&mut store, &runtime.globals())),
+        Ok(status) => Err(failed(format!("the bootstrap ended with status {status}"), &printed)),
+        Err(error) => Err(failed(format!("the bootstrap trapped: {error:#}"), &printed)),
+    }
+}

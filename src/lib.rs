@@ -1,0 +1,18 @@
+//! callgate runs Python that a language model wrote, and lets it call the agent's tools.
+//!
+//! - [`commands`]: the command line, one file a subcommand.
+//! - [`server`]: MCP: tool schemas, results, notifications, transports.
+//! - [`gate`]: tool calls out of the sandbox: what was offered, pending calls, timeouts, routes.
+//! - [`sandbox`]: one run of Python: a fresh instance, its limits, its end.
+//! - [`image`]: runtime images: obtaining CPython, compiling, snapshotting, caching, loading it.
+//! - [`wasi`]: the guest's system: files in memory, clocks, randomness; nothing of the host.
+//!
+//! Each knows only those below it.
+
+pub mod commands;
+pub mod gate;
+pub mod image;
+pub mod sandbox;
+pub mod server;
+#[path = "sandbox/wasi/mod.rs"]
+pub mod wasi;

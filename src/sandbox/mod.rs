@@ -1,0 +1,298 @@
+//! One run of Python: a fresh instance, its limits, and how it ended.
+//!
+//! The sandbox knows nothing of tools: what the guest asks of the host is bytes, answered with bytes
+//! by whoever started the run.
+
+mod budget;
+mod clock;
+mod limits;
+mod ticker;
+mod transcript;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+use wasmtime::{Enabled, Engine, InstanceAllocationStrategy, Module, PoolingAllocationConfig, Store};
+
+use self::{
+    budget::MemoryLimiter,
+    clock::{CpuClock, Metered},
+    ticker::Ticker,
+};
+pub use self::{
+    budget::Budget,
+    limits::{LEAST_MEMORY, Limits},
+    transcript::{Listener, Printed, Transcript},
+};
+use crate::{
+    image::{
+        Image, ImageError,
+        abi::{Guest, GuestState, HostCalls},
+        engine,
+    },
+    wasi::{Library, MemoryBudget, Output, ProcExit, ScratchLimits, Wasi},
+};
+
+/// What the prelude's run consists of, for the guest.
+const RUN: &str = "import _callgate; _callgate.main()";
+
+/// An image made ready to run: everything that many runs share.
+pub struct Sandbox {
+    shared: Arc<Shared>,
+    slots: Arc<Semaphore>,
+    executor: Executor,
+}
+
+struct Shared {
+    engine: Engine,
+    guest: Guest<RunState>,
+    state: Module,
+    library: Arc<Library>,
+    ticker: Arc<Ticker>,
+    budget: Arc<Budget>,
+}
+
+/// How large the sandbox may become.
+#[derive(Debug, Clone, Copy)]
+pub struct Capacity {
+    /// Runs that exist at once, suspended ones included.
+    pub runs: u32,
+    /// Memory of all runs together, beyond the snapshot that they share (bytes).
+    pub memory: u64,
+}
+
+/// One run.
+pub struct Run {
+    /// Who answers the guest's host calls.
+    pub host_calls: Arc<dyn HostCalls>,
+    /// Where its output goes.
+    pub output: Box<dyn Output>,
+    /// What it may use.
+    pub limits: Limits,
+    /// Stops it from outside.
+    pub stop: CancellationToken,
+}
+
+/// How a run ended, as far as the sandbox can tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// The prelude came to its end; what the program did was told by its last host call.
+    Returned,
+    /// The guest left with `os._exit`.
+    Exited(i32),
+    /// It ran longer than it may.
+    CpuLimit,
+    /// It existed longer than it may.
+    TimeLimit,
+    /// It was stopped from outside.
+    Stopped,
+    /// The guest trapped: its instance is gone, the host is unharmed.
+    Crashed(String),
+    /// The host could not start it.
+    Failed(String),
+}
+
+/// The end of a run.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// How it ended.
+    pub ending: Ending,
+    /// From start to end.
+    pub elapsed: Duration,
+    /// Processor time of the guest.
+    pub cpu: Duration,
+}
+
+struct RunState {
+    wasi: Wasi,
+    host_calls: Arc<dyn HostCalls>,
+    limiter: MemoryLimiter,
+}
+
+impl GuestState for RunState {
+    fn wasi(&mut self) -> &mut Wasi {
+        &mut self.wasi
+    }
+
+    fn host_calls(&self) -> &Arc<dyn HostCalls> {
+        &self.host_calls
+    }
+}
+
+impl Sandbox {
+    /// Makes an image ready to run.
+    ///
+    /// # Errors
+    /// When the image does not load or the machine refuses the address space.
+    pub fn new(image: &Image, capacity: Capacity) -> Result<Self, ImageError> {
+        let engine = pooled_engine(capacity.runs)?;
+        let guest = Guest::link(&engine, image.runtime.code(&engine)?)?;
+        let state = image.state(&engine)?;
+        let ticker = Ticker::start(&engine).map_err(wasmtime::Error::from)?;
+        let shared = Shared {
+            guest,
+            state,
+            library: image.runtime.library()?,
+            ticker,
+            budget: Budget::new(capacity.memory),
+            engine,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            slots: Arc::new(Semaphore::new(capacity.runs as usize)),
+            executor: Executor::start().map_err(wasmtime::Error::from)?,
+        })
+    }
+
+    /// Runs the guest to its end. When no slot is free it waits for one. Dropping the future stops
+    /// the run.
+    pub async fn run(&self, run: Run) -> Report {
+        let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
+            return Report::failed("the sandbox is closed");
+        };
+        let shared = Arc::clone(&self.shared);
+        let (report, reported) = oneshot::channel();
+        let stop_on_drop = run.stop.clone().drop_guard();
+        self.executor.spawn(async move {
+            let (ended, remains) = shared.execute(run).await;
+            // The answer first: taking the instance apart is nobody's wait.
+            let _ = report.send(ended);
+            drop(remains);
+            drop(slot);
+        });
+        let report = reported.await;
+        let _ = stop_on_drop.disarm();
+        report.unwrap_or_else(|_| Report::failed("the run was lost: its task ended without a report"))
+    }
+
+    /// Whether the kernel tells which pages of an instance were written, so that recycling one costs less.
+    #[must_use]
+    pub fn has_pagemap_scan() -> bool {
+        PoolingAllocationConfig::is_pagemap_scan_available()
+    }
+
+    /// Memory that runs hold now, beyond the snapshot that they share (bytes).
+    #[must_use]
+    pub fn memory_used(&self) -> u64 {
+        self.shared.budget.used()
+    }
+}
+
+impl Shared {
+    /// The report, and what is to be dropped after it was sent.
+    async fn execute(&self, run: Run) -> (Report, Option<Store<RunState>>) {
+        let start = Instant::now();
+        let clock = Arc::new(CpuClock::default());
+        let mut store = self.store(run.host_calls, run.output, &run.limits, Arc::clone(&clock));
+        let guest = async {
+            let instance = match self.guest.instantiate(&mut store, &self.state).await {
+                Ok(instance) => instance,
+                Err(error) => return Ending::Failed(format!("no instance could be made: {error:#}")),
+            };
+            ending(instance.turn(&mut store, RUN).await)
+        };
+        let metered = Metered {
+            guest: Box::pin(guest),
+            clock: Arc::clone(&clock),
+            limit: run.limits.cpu,
+            ticker: Arc::clone(&self.ticker),
+        };
+        let ending = tokio::select! {
+            biased;
+            () = run.stop.cancelled() => Ending::Stopped,
+            () = tokio::time::sleep(run.limits.run) => Ending::TimeLimit,
+            ended = metered => ended.unwrap_or(Ending::CpuLimit),
+        };
+        let report = Report { ending, elapsed: start.elapsed(), cpu: clock.elapsed() };
+        (report, Some(store))
+    }
+
+    fn store(
+        &self,
+        host_calls: Arc<dyn HostCalls>,
+        output: Box<dyn Output>,
+        limits: &Limits,
+        clock: Arc<CpuClock>,
+    ) -> Store<RunState> {
+        let scratch = ScratchLimits { bytes: limits.scratch, files: limits.files, open_files: limits::OPEN_FILES };
+        let budget: Arc<dyn MemoryBudget> = Arc::clone(&self.budget) as _;
+        let cpu_time = Box::new(move || clock.elapsed());
+        let wasi = Wasi::new(Arc::clone(&self.library), scratch, output, budget, cpu_time);
+        let limiter = MemoryLimiter::new(limits.memory, Arc::clone(&self.budget));
+        let mut store = Store::new(&self.engine, RunState { wasi, host_calls, limiter });
+        store.limiter(|state| &mut state.limiter);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        store
+    }
+}
+
+impl Report {
+    fn failed(reason: &str) -> Self {
+        Self { ending: Ending::Failed(reason.to_owned()), elapsed: Duration::ZERO, cpu: Duration::ZERO }
+    }
+}
+
+fn ending(turn: wasmtime::Result<i32>) -> Ending {
+    let error = match turn {
+        Ok(_) => return Ending::Returned,
+        Err(error) => error,
+    };
+    if let Some(ProcExit(code)) = error.downcast_ref::<ProcExit>() {
+        return Ending::Exited(*code);
+    }
+    match error.downcast_ref::<wasmtime::Trap>() {
+        Some(trap) => Ending::Crashed(trap.to_string()),
+        None => Ending::Crashed(format!("{error:#}")),
+    }
+}
+
+fn pooled_engine(runs: u32) -> wasmtime::Result<Engine> {
+    let mut pool = PoolingAllocationConfig::default();
+    // Two instances a run: the code, and the state that it imports.
+    pool.total_core_instances(runs.saturating_mul(2))
+        .total_memories(runs)
+        .total_tables(runs)
+        .total_stacks(runs)
+        .max_memory_size(limits::MEMORY_RESERVATION)
+        .table_elements(limits::TABLE_ELEMENTS)
+        .max_core_instance_size(limits::INSTANCE_BYTES)
+        .pagemap_scan(Enabled::Auto);
+    let mut configuration = engine::configuration();
+    configuration.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    Engine::new(&configuration)
+}
+
+/// Threads of their own for guests, so that a busy one never delays the protocol.
+struct Executor(Option<tokio::runtime::Runtime>);
+
+impl Executor {
+    fn start() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("callgate-guest")
+            .enable_time()
+            // Guests run for a whole epoch between two polls: look at timers after each of them.
+            .event_interval(1)
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.0 {
+            runtime.spawn(task);
+        }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // Waiting for guests here would block whoever drops the sandbox.
+            runtime.shutdown_background();
+        }
+    }
+}

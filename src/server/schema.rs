@@ -1,0 +1,169 @@
+//! The tool that the server offers: name, schemas, and what models read about it.
+
+use std::sync::{Arc, LazyLock};
+
+use jsonschema::Validator;
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+/// Name of the tool.
+pub const RUN_PYTHON_CODE: &str = "run_python_code";
+
+/// The capability extension of clients and servers that speak tool callbacks.
+pub const CALLBACKS_EXTENSION: &str = "callgate/tool-callbacks";
+
+const DESCRIPTION: &str = "\
+Run Python code in a sandbox and get its output and the value of its last expression.
+
+Full CPython with the standard library, numpy, pandas, scipy, scikit-learn, matplotlib and more; no \
+network, no packages to install, and no files but an empty scratch folder. Each call starts afresh: \
+nothing is kept from call to call.
+
+The tools in `available_tools` are functions in the code: `web_search(query=\"x\")`, or \
+`call_tool(\"web_search\", query=\"x\")`. They return decoded JSON and raise `ToolCallError` when they fail. \
+`await web_search.aio(query=\"x\")` with `asyncio.gather` makes calls in parallel; top-level `await` works. \
+Do many calls, loops and filters in one program, and print or return only what you need to read.";
+
+/// What a model is told about the server.
+pub const INSTRUCTIONS: &str = "\
+callgate runs Python that you write, and lets it call tools.
+- Write one program that does the whole task: call tools in loops, filter and join the results in \
+Python, and print or end with only what you need. The value of the last expression is returned.
+- Offered tools are plain functions with keyword arguments that return decoded JSON: \
+`rows = query_db(sql=\"select 1\")`. `help(query_db)` shows the parameters.
+- A failing tool raises `ToolCallError` (`.tool_name`, `.message`): catch it where one failure must not end the rest.
+- In parallel: `await asyncio.gather(*(fetch.aio(url=u) for u in urls))`.
+- Nothing is kept between runs. There is no network and no host file; numpy and pandas are ready at once.
+- After an error, read `<tool_calls>` before you run again: what was answered has happened.";
+
+/// `inputSchema`, exactly as the wire format has it.
+static INPUT: LazyLock<Value> = LazyLock::new(|| {
+    json!({
+        "type": "object",
+        "required": ["python_code"],
+        "additionalProperties": false,
+        "properties": {
+            "python_code": {"type": "string", "description": "The Python source to run."},
+            "available_tools": {
+                "type": "array",
+                "default": [],
+                "description": "Tools that the code may call; you answer the calls.",
+                "items": {
+                    "type": "object",
+                    "required": ["name"],
+                    "properties": {
+                        "name": {"type": "string"},
+                        "description": {"type": "string"},
+                        "parameters": {"type": "object", "description": "JSON schema of the arguments."}
+                    }
+                }
+            },
+            "global_variables": {
+                "type": "object",
+                "default": {},
+                "description": "Names bound before the code runs."
+            }
+        }
+    })
+});
+
+static OUTPUT: LazyLock<Value> = LazyLock::new(|| {
+    json!({
+        "type": "object",
+        "required": ["status", "output", "output_truncated", "return_value", "error", "tool_calls", "duration_ms", "cpu_ms"],
+        "properties": {
+            "status": {"type": "string", "enum": ["success", "run-error", "pending"]},
+            "output": {"type": "string", "description": "What the code printed."},
+            "output_truncated": {"type": "boolean"},
+            "return_value": {"description": "The value of the last expression, as JSON."},
+            "error": {
+                "type": ["object", "null"],
+                "required": ["kind", "message"],
+                "properties": {
+                    "kind": {"type": "string", "enum": KINDS},
+                    "type": {"type": ["string", "null"], "description": "The exception's type."},
+                    "message": {"type": "string"},
+                    "traceback": {"type": ["string", "null"]}
+                }
+            },
+            "tool_calls": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["requestId", "toolName", "outcome", "duration_ms"],
+                    "properties": {
+                        "requestId": {"type": "string"},
+                        "toolName": {"type": "string"},
+                        "serverName": {"type": ["string", "null"]},
+                        "outcome": {"type": "string", "enum": ["answered", "failed", "timed_out", "withdrawn", "refused"]},
+                        "duration_ms": {"type": "number"}
+                    }
+                }
+            },
+            "duration_ms": {"type": "number"},
+            "cpu_ms": {"type": "number"}
+        }
+    })
+});
+
+/// Kinds of error that a result may name (wire.md, "The result").
+pub const KINDS: [&str; 11] = [
+    "exception",
+    "syntax",
+    "precheck",
+    "cpu_limit",
+    "time_limit",
+    "memory_limit",
+    "output_limit",
+    "call_limit",
+    "cancelled",
+    "crashed",
+    "internal",
+];
+
+/// The tool as `tools/list` shows it.
+#[must_use]
+pub fn run_python_code() -> Tool {
+    let annotations = ToolAnnotations::with_title("Run Python code")
+        .read_only(false)
+        .destructive(true)
+        .idempotent(false)
+        .open_world(true);
+    Tool::new(RUN_PYTHON_CODE, DESCRIPTION, object(&INPUT))
+        .with_title("Run Python code")
+        .with_raw_output_schema(object(&OUTPUT))
+        .with_annotations(annotations)
+}
+
+/// What is wrong with the arguments of a call, if anything is.
+///
+/// # Errors
+/// Every violation, with the place.
+pub fn check_arguments(arguments: &Value) -> Result<(), String> {
+    static VALIDATOR: LazyLock<Option<Validator>> = LazyLock::new(|| jsonschema::validator_for(&INPUT).ok());
+    let Some(validator) = VALIDATOR.as_ref() else { return Ok(()) };
+    let errors: Vec<String> = validator
+        .iter_errors(arguments)
+        .take(5)
+        .map(|error| {
+            let path = error.instance_path().to_string();
+            let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
+            let text = error.to_string();
+            // The message quotes the value, which may be megabytes of source.
+            let text = if text.len() > 300 { format!("{:?} is wrong here", error.kind()) } else { text };
+            format!("{place}{}", text.chars().take(300).collect::<String>())
+        })
+        .collect();
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{}. {RUN_PYTHON_CODE} takes `python_code` (a string) and optionally `available_tools` (a list of \
+         objects with `name`, `description`, `parameters`) and `global_variables` (an object)",
+        errors.join("; ")
+    ))
+}
+
+fn object(value: &Value) -> Arc<JsonObject> {
+    Arc::new(value.as_object().cloned().unwrap_or_default())
+}

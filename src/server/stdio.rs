@@ -1,0 +1,285 @@
+//! The stdio transport: one JSON-RPC message a line.
+//!
+//! rmcp's own is not used, because tool call responses are taken here, before rmcp: they are not
+//! its to route, their errors are to be named, and a line may be large and must be bounded. Reading
+//! and writing have threads of their own, so that neither waits for a busy runtime.
+
+use std::{
+    io::{self, BufRead, Read, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use rmcp::{
+    RoleServer, ServiceExt,
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::handler::Callgate;
+use crate::gate::{PendingCalls, RouteError};
+
+/// A longer line is dropped (bytes). It must hold a source or an answer of some tens of megabytes.
+const LONGEST_LINE: usize = 64 << 20;
+
+/// Of a line that is too long, this much is kept to tell which call it would have answered (bytes).
+const KEPT_OF_LONG_LINE: usize = 4 << 10;
+
+/// Messages that wait to be written; more, and whoever sends waits.
+const WRITE_QUEUE: usize = 256;
+
+/// After the end of input, answers that are about to be ready are still given. With the time it
+/// takes to stop, the process ends within half a second.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// How often the grace looks whether there is anything left to wait for.
+const GRACE_STEP: Duration = Duration::from_millis(5);
+
+const RESPONSE_METHOD: &str = "notifications/tool_call_response";
+
+/// Serves one client over standard input and output until the input ends.
+///
+/// # Errors
+/// When the handshake fails or the threads can't be started.
+pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> {
+    let (outgoing, queue) = mpsc::channel::<Vec<u8>>(WRITE_QUEUE);
+    let (messages, incoming) = mpsc::channel(WRITE_QUEUE);
+    let input_ended = CancellationToken::new();
+    let writer = std::thread::Builder::new().name("callgate-stdout".to_owned()).spawn(move || write_lines(queue))?;
+    let reader = Reader {
+        pending: Arc::clone(server.pending()),
+        messages,
+        outgoing: outgoing.clone(),
+        ended: input_ended.clone(),
+    };
+    std::thread::Builder::new().name("callgate-stdin".to_owned()).spawn(move || reader.read(io::stdin().lock()))?;
+
+    let transport = Stdio { incoming, outgoing: Some(outgoing) };
+    let serving = tokio::spawn({
+        let server = server.clone();
+        async move {
+            match server.serve(transport).await {
+                Ok(running) => running.waiting().await.map(drop).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            }
+        }
+    });
+    input_ended.cancelled().await;
+    let grace = tokio::time::Instant::now() + GRACE;
+    while server.under_way() > 0 && tokio::time::Instant::now() < grace {
+        tokio::time::sleep(GRACE_STEP).await;
+    }
+    stop.cancel();
+    // rmcp sends a response from a task after the handler has returned: let it come to that.
+    tokio::time::sleep(GRACE_STEP).await;
+    serving.abort();
+    if let Ok(Err(error)) = serving.await {
+        tracing::warn!("{error}");
+    }
+    // The writer ends when the last sender is gone; a client that reads nothing may block it for ever.
+    let flushed = tokio::task::spawn_blocking(move || writer.join());
+    let _ = tokio::time::timeout(GRACE_STEP * 10, flushed).await;
+    Ok(())
+}
+
+struct Stdio {
+    incoming: mpsc::Receiver<RxJsonRpcMessage<RoleServer>>,
+    outgoing: Option<mpsc::Sender<Vec<u8>>>,
+}
+
+impl Transport<RoleServer> for Stdio {
+    type Error = io::Error;
+
+    fn send(&mut self, item: TxJsonRpcMessage<RoleServer>) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let outgoing = self.outgoing.clone();
+        async move {
+            let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the connection is closed");
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            outgoing.ok_or_else(closed)?.send(line).await.map_err(|_| closed())
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        match self.incoming.recv().await {
+            Some(message) => Some(message),
+            // rmcp would drop what is under way at once; `serve` decides when that is due.
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.outgoing = None;
+        Ok(())
+    }
+}
+
+fn write_lines(mut queue: mpsc::Receiver<Vec<u8>>) {
+    let mut output = io::stdout().lock();
+    while let Some(line) = queue.blocking_recv() {
+        let written = output.write_all(&line).and_then(|()| output.flush());
+        if let Err(error) = written {
+            tracing::debug!("the client has closed its end: {error}");
+            return;
+        }
+    }
+}
+
+struct Reader {
+    pending: Arc<PendingCalls>,
+    messages: mpsc::Sender<RxJsonRpcMessage<RoleServer>>,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    ended: CancellationToken,
+}
+
+/// What is read of a message before it is known what it is.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    params: Option<Value>,
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+impl Reader {
+    fn read(self, mut input: impl BufRead) {
+        let mut line = Vec::new();
+        loop {
+            match read_line(&mut input, &mut line) {
+                Ok(Line::Whole) => self.take(&line),
+                Ok(Line::TooLong) => self.refuse_long(&line),
+                Ok(Line::End) => break,
+                Err(error) => {
+                    tracing::warn!("reading standard input failed: {error}");
+                    break;
+                }
+            }
+            // One huge line must not hold its memory for the rest of the connection.
+            if line.capacity() > (1 << 20) {
+                line = Vec::new();
+            }
+        }
+        self.ended.cancel();
+    }
+
+    fn take(&self, line: &[u8]) {
+        let line = line.trim_ascii();
+        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+        if line.is_empty() {
+            return;
+        }
+        if mentions_response(line) {
+            match serde_json::from_slice::<Envelope>(line) {
+                Ok(Envelope { method: Some(method), params }) if method == RESPONSE_METHOD => {
+                    if let Err(dropped) = self.pending.resolve(params.unwrap_or_default()) {
+                        tracing::warn!("{dropped}");
+                    }
+                    return;
+                }
+                _ => {}
+            }
+        }
+        match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line) {
+            // The receiver is gone only when the server has ended.
+            Ok(message) => drop(self.messages.blocking_send(message)),
+            Err(error) => self.refuse(line, &error),
+        }
+    }
+
+    /// Answers what is not a message, where it can be answered.
+    fn refuse(&self, line: &[u8], error: &serde_json::Error) {
+        let (id, code, message) = match serde_json::from_slice::<Value>(line) {
+            Err(error) => (Value::Null, -32700, format!("not JSON: {error}; send one JSON-RPC message a line")),
+            Ok(Value::Array(_)) => (
+                Value::Null,
+                -32600,
+                "JSON-RPC batches are not supported; send one message a line".to_owned(),
+            ),
+            Ok(message) if message.get("method").is_some() && message.get("id").is_none() => {
+                tracing::warn!("a notification was dropped: {error}");
+                return;
+            }
+            Ok(message) if message["method"].is_string() => {
+                let id = message["id"].clone();
+                (id, -32602, format!("the parameters of `{}` are not as the protocol has them: {error}", message["method"].as_str().unwrap_or_default()))
+            }
+            Ok(message) => (message.get("id").cloned().unwrap_or_default(), -32600, format!("not a JSON-RPC message: {error}")),
+        };
+        tracing::warn!("{message}");
+        let mut answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string().into_bytes();
+        answer.push(b'\n');
+        let _ = self.outgoing.blocking_send(answer);
+    }
+
+    /// A response that is too long ends its call with an error, so that nobody waits in vain.
+    fn refuse_long(&self, head: &[u8]) {
+        let reason = format!("a message may be {} MiB long", LONGEST_LINE >> 20);
+        tracing::warn!("a message was dropped: {reason}");
+        if mentions_response(head)
+            && let Some(request_id) = request_id(head)
+        {
+            let answer = Err(RouteError::Failed(format!("the answer is too large: {reason}")));
+            if let Err(dropped) = self.pending.answer(&request_id, answer) {
+                tracing::warn!("{dropped}");
+            }
+            return;
+        }
+        let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": reason}});
+        let _ = self.outgoing.blocking_send(format!("{error}\n").into_bytes());
+    }
+}
+
+/// Whether a line can be a response to a tool call; parsing decides.
+fn mentions_response(line: &[u8]) -> bool {
+    // The name stands near one end of the line in whatever order the keys are.
+    let window = KEPT_OF_LONG_LINE.min(line.len());
+    let find = |part: &[u8]| part.windows(RESPONSE_METHOD.len()).any(|window| window == RESPONSE_METHOD.as_bytes());
+    find(&line[..window]) || find(&line[line.len() - window..])
+}
+
+/// The value of `"requestId"` in the beginning of a message.
+fn request_id(head: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(head);
+    let (_, rest) = text.split_once("\"requestId\"")?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    rest.split_once('"').map(|(id, _)| id.to_owned())
+}
+
+/// Reads one line into `line`. Of one that is too long only the beginning is kept.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
+    line.clear();
+    let read = input.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', line)?;
+    if read == 0 {
+        return Ok(Line::End);
+    }
+    if line.last() == Some(&b'\n') {
+        return Ok(Line::Whole);
+    }
+    if read < LONGEST_LINE {
+        // The input ended in the middle of a line: what is there may still be a whole message.
+        return Ok(Line::Whole);
+    }
+    line.truncate(KEPT_OF_LONG_LINE);
+    loop {
+        let available = input.fill_buf()?;
+        if available.is_empty() {
+            return Ok(Line::TooLong);
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(available.len(), |end| end + 1);
+        input.consume(used);
+        if end.is_some() {
+            return Ok(Line::TooLong);
+        }
+    }
+}
