@@ -14,5 +14,4 @@ pub mod gate;
 pub mod image;
 pub mod sandbox;
 pub mod server;
-#[path = "sandbox/wasi/mod.rs"]
 pub mod wasi;

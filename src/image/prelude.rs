@@ -15,8 +15,11 @@ macro_rules! modules {
     };
 }
 
-/// The modules of the package `_callgate`, each after those that it imports.
-const MODULES: &[(&str, &str)] = &modules!["__init__"];
+/// The modules of the package `_callgate`.
+const MODULES: &[(&str, &str)] = &modules![
+    "__init__", "arrays", "convert", "errors", "host", "loop", "names", "randomness", "repair", "run", "signatures",
+    "source", "streams", "texts", "tools", "tracebacks", "values", "warm",
+];
 
 /// What the default image has imported.
 #[must_use]

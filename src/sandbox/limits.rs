@@ -50,3 +50,6 @@ pub(super) const MEMORY_RESERVATION: usize = 4 * 1024 * MIB as usize;
 /// Epoch interval: how soon a busy guest lets others run and notices that it is to stop.
 pub(super) const EPOCH_INTERVAL: Duration = Duration::from_millis(5);
 
+
+/// Where a run's monotonic clock begins: after every reading that the snapshot may hold.
+pub(super) const MONOTONIC_START: Duration = Duration::from_secs(3600);

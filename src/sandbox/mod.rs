@@ -221,7 +221,8 @@ impl Shared {
         let scratch = ScratchLimits { bytes: limits.scratch, files: limits.files, open_files: limits::OPEN_FILES };
         let budget: Arc<dyn MemoryBudget> = Arc::clone(&self.budget) as _;
         let cpu_time = Box::new(move || clock.elapsed());
-        let wasi = Wasi::new(Arc::clone(&self.library), scratch, output, budget, cpu_time);
+        let wasi = Wasi::new(Arc::clone(&self.library), scratch, output, budget, cpu_time)
+            .with_monotonic_start(limits::MONOTONIC_START);
         let limiter = MemoryLimiter::new(limits.memory, Arc::clone(&self.budget));
         let mut store = Store::new(&self.engine, RunState { wasi, host_calls, limiter });
         store.limiter(|state| &mut state.limiter);
@@ -255,9 +256,12 @@ fn pooled_engine(runs: u32) -> wasmtime::Result<Engine> {
     let mut pool = PoolingAllocationConfig::default();
     // Two instances a run: the code, and the state that it imports.
     pool.total_core_instances(runs.saturating_mul(2))
-        .total_memories(runs)
+        // And two memories: the guest's own, and the heap on which wasmtime keeps thrown exceptions.
+        .total_memories(runs.saturating_mul(2))
+        .total_gc_heaps(runs)
         .total_tables(runs)
-        .total_stacks(runs)
+        // And two stacks: the guest's, and one for the guest's allocator, called from a host call.
+        .total_stacks(runs.saturating_mul(2))
         .max_memory_size(limits::MEMORY_RESERVATION)
         .table_elements(limits::TABLE_ELEMENTS)
         .max_core_instance_size(limits::INSTANCE_BYTES)

@@ -8,7 +8,8 @@ mod linker;
 mod links;
 mod renames;
 
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -48,11 +49,12 @@ impl MemoryBudget for Budget {
 
 /// What the guest has printed.
 #[derive(Clone, Default)]
-struct Printed(Arc<Mutex<Vec<(Stream, Vec<u8>)>>>);
+struct Printed(Arc<Mutex<String>>);
 
 impl Output for Printed {
     fn write(&mut self, stream: Stream, bytes: &[u8]) {
-        self.0.lock().unwrap().push((stream, bytes.to_vec()));
+        let text = String::from_utf8_lossy(bytes);
+        write!(self.0.lock().unwrap(), "{stream:?}: {text};").unwrap();
     }
 }
 
@@ -86,6 +88,10 @@ fn image() -> Arc<Library> {
 }
 
 fn wasi_with(limits: ScratchLimits, cap: u64) -> (Wasi, Arc<Budget>) {
+    wasi_printing(limits, cap, Printed::default())
+}
+
+fn wasi_printing(limits: ScratchLimits, cap: u64, printed: Printed) -> (Wasi, Arc<Budget>) {
     let budget = Arc::new(Budget {
         used: AtomicU64::new(0),
         cap,
@@ -93,7 +99,7 @@ fn wasi_with(limits: ScratchLimits, cap: u64) -> (Wasi, Arc<Budget>) {
     let wasi = Wasi::new(
         image(),
         limits,
-        Box::new(Printed::default()),
+        Box::new(printed),
         Arc::clone(&budget) as _,
         Box::new(|| Duration::from_millis(7)),
     );

@@ -296,6 +296,15 @@ fn streams_are_neither_terminals_nor_seekable() {
 }
 
 #[test]
+fn what_is_printed_goes_to_its_stream() {
+    let printed = Printed::default();
+    let mut wasi = wasi_printing(LIMITS, 0, printed.clone()).0;
+    wasi.write(1, b"out").unwrap();
+    wasi.write(2, b"err").unwrap();
+    assert_eq!(*printed.0.lock().unwrap(), "Stdout: out;Stderr: err;");
+}
+
+#[test]
 fn times_are_kept_and_set() {
     let mut wasi = wasi();
     wasi.put("tmp/a", b"x").unwrap();

@@ -67,12 +67,8 @@ impl<'a> Guest<'a> {
         let list = self.bytes(at, count * VECTOR_SIZE)?;
         let mut vectors = Vec::with_capacity(list.len() / 8);
         let mut total = 0;
-        for record in list.as_chunks::<8>().0 {
-            let [a, b, c, d, e, f, g, h] = *record;
-            let (pointer, len) = (
-                u32::from_le_bytes([a, b, c, d]),
-                u32::from_le_bytes([e, f, g, h]),
-            );
+        for record in list.as_chunks::<4>().0.as_chunks::<2>().0 {
+            let [pointer, len] = record.map(u32::from_le_bytes);
             total += self.bytes(pointer, len)?.len();
             vectors.push((pointer, len));
         }

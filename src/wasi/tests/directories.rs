@@ -1,5 +1,6 @@
 //! Listing and removing directories.
 
+use super::Filetype::{Directory, RegularFile, SymbolicLink};
 use super::*;
 
 #[test]
@@ -63,7 +64,6 @@ fn a_listing_has_types_and_its_own_numbers() {
     })
     .unwrap();
     let types: Vec<_> = seen.iter().map(|(_, filetype, _)| *filetype).collect();
-    use Filetype::{Directory, RegularFile, SymbolicLink};
     assert_eq!(
         types,
         [Directory, Directory, RegularFile, Directory, SymbolicLink]

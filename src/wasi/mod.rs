@@ -114,4 +114,12 @@ impl Wasi {
         self.environment = environment;
         self
     }
+
+    /// What the monotonic clock shows at first; one second if this is not called. A run from a
+    /// snapshot should start later than the snapshot was taken, or its clock goes backwards.
+    #[must_use]
+    pub fn with_monotonic_start(mut self, start: Duration) -> Self {
+        self.clocks.monotonic_start = start;
+        self
+    }
 }

@@ -123,7 +123,10 @@ fn the_preopened_directory_is_the_root() {
 fn strings_clocks_and_randomness() {
     let mut memory = vec![0; SIZE as usize];
     let environment: Arc<[String]> = ["A=1".to_owned(), "BC=".to_owned()].into();
-    let mut wasi = wasi().with_environment(environment);
+    let start = Duration::from_secs(2);
+    let mut wasi = wasi()
+        .with_environment(environment)
+        .with_monotonic_start(start);
     let guest = &mut Guest::new(&mut memory);
     process::environ_sizes_get(guest, &mut wasi, 0, 4).unwrap();
     process::environ_get(guest, &mut wasi, 8, 100).unwrap();
@@ -148,5 +151,6 @@ fn strings_clocks_and_randomness() {
     assert_eq!([load(&memory, 16), load(&memory, 20)], [0, 0]);
     assert_eq!(load(&memory, 24), 7_000_000);
     assert!(load(&memory, 40) >= load(&memory, 32));
+    assert!(load(&memory, 32) >= 2_000_000_000);
     assert!(memory[3900..4000].iter().any(|byte| *byte != 0));
 }

@@ -15,12 +15,14 @@ pub mod id {
     pub const THREAD_CPUTIME: u32 = 3;
 }
 
-/// The monotonic clock of a run starts at one second, not at 0, which programs take for "never".
+/// The monotonic clock starts at one second, not at 0, which programs take for "never".
 const MONOTONIC_START: Duration = Duration::from_secs(1);
 
 /// The clocks of one run. The monotonic one starts with the run, so it tells nothing of the host.
 pub struct Clocks {
     started: Instant,
+    /// What the monotonic clock showed when the run started.
+    pub monotonic_start: Duration,
     cpu_time: CpuTime,
 }
 
@@ -28,6 +30,7 @@ impl Clocks {
     pub fn new(cpu_time: CpuTime) -> Self {
         Self {
             started: Instant::now(),
+            monotonic_start: MONOTONIC_START,
             cpu_time,
         }
     }
@@ -37,7 +40,7 @@ impl Clocks {
         match clock {
             id::REALTIME => Ok(now()),
             id::MONOTONIC => Ok(nanoseconds(
-                self.started.elapsed().saturating_add(MONOTONIC_START),
+                self.started.elapsed().saturating_add(self.monotonic_start),
             )),
             id::PROCESS_CPUTIME | id::THREAD_CPUTIME => Ok(nanoseconds((self.cpu_time)())),
             _ => Err(Errno::Inval),
