@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use bytesize::ByteSize;
 
-use super::{Options, Problem, image::condition};
+use super::{Options, image::condition};
 use crate::{
     image::{Condition, Image, Package, Store, wasmtime_version},
     sandbox::{Budget, Sandbox},
@@ -14,23 +14,23 @@ use crate::{
 const SPACE: u64 = 1 << 30;
 
 /// Examines everything; the exit code is 1 if something needs doing.
-pub(super) fn execute(options: &Options) -> Result<ExitCode, Problem> {
+pub(super) fn execute(options: &Options) -> ExitCode {
     let mut report = Report { problems: 0 };
-    report.fine("callgate", env!("CARGO_PKG_VERSION"));
-    report.fine("wasmtime", wasmtime_version());
-    report.fine("runtime", Package::pinned().requirement);
-    kernel(&mut report);
-    pip(&mut report, options);
+    Report::fine("callgate", env!("CARGO_PKG_VERSION"));
+    Report::fine("wasmtime", wasmtime_version());
+    Report::fine("runtime", Package::pinned().requirement);
+    kernel();
+    pip(options);
     match Store::open(options.cache()) {
         Ok(store) => cache(&mut report, &store, options),
         Err(error) => report.problem("cache", &error.to_string()),
     }
     if report.problems == 0 {
         println!("everything is in order");
-        return Ok(ExitCode::SUCCESS);
+        return ExitCode::SUCCESS;
     }
     println!("{} to look at", report.problems);
-    Ok(ExitCode::FAILURE)
+    ExitCode::FAILURE
 }
 
 struct Report {
@@ -38,11 +38,11 @@ struct Report {
 }
 
 impl Report {
-    fn fine(&self, what: &str, text: &str) {
+    fn fine(what: &str, text: &str) {
         println!("ok       {what}: {text}");
     }
 
-    fn note(&self, what: &str, text: &str) {
+    fn note(what: &str, text: &str) {
         println!("note     {what}: {text}");
     }
 
@@ -52,38 +52,73 @@ impl Report {
     }
 }
 
-fn kernel(report: &mut Report) {
+fn kernel() {
     let name = rustix::system::uname();
-    report.fine("kernel", &format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy()));
+    Report::fine(
+        "kernel",
+        &format!(
+            "{} {}",
+            name.sysname().to_string_lossy(),
+            name.release().to_string_lossy()
+        ),
+    );
     if Sandbox::has_pagemap_scan() {
-        report.fine("PAGEMAP_SCAN", "available: instances are recycled without page faults");
+        Report::fine(
+            "PAGEMAP_SCAN",
+            "available: instances are recycled without page faults",
+        );
     } else {
-        report.note("PAGEMAP_SCAN", "not available (Linux 6.7 has it): fresh runs are about a third slower");
+        Report::note(
+            "PAGEMAP_SCAN",
+            "not available (Linux 6.7 has it): fresh runs are about a third slower",
+        );
     }
-    report.fine("memory", &format!("runs together may use {} (--max-total-memory)", ByteSize(Budget::half_of_machine())));
+    Report::fine(
+        "memory",
+        &format!(
+            "runs together may use {} (--max-total-memory)",
+            ByteSize(Budget::half_of_machine())
+        ),
+    );
 }
 
-fn pip(report: &mut Report, options: &Options) {
+fn pip(options: &Options) {
     let python = options.python().display().to_string();
-    let output = Command::new(options.python()).args(["-m", "pip", "--version"]).output();
+    let output = Command::new(options.python())
+        .args(["-m", "pip", "--version"])
+        .output();
     match output {
-        Ok(output) if output.status.success() => report.fine("pip", String::from_utf8_lossy(&output.stdout).trim()),
-        Ok(output) => report.note(
+        Ok(output) if output.status.success() => {
+            Report::fine("pip", String::from_utf8_lossy(&output.stdout).trim())
+        }
+        Ok(output) => Report::note(
             "pip",
-            &format!("`{python} -m pip` fails ({}): needed only to build an image; --wheel FILE does without", String::from_utf8_lossy(&output.stderr).trim()),
+            &format!(
+                "`{python} -m pip` fails ({}): needed only to build an image; --wheel FILE does without",
+                String::from_utf8_lossy(&output.stderr).trim()
+            ),
         ),
-        Err(error) => report.note(
+        Err(error) => Report::note(
             "pip",
-            &format!("`{python}` does not start ({error}): needed only to build an image; name another with --python, or use --wheel FILE"),
+            &format!(
+                "`{python}` does not start ({error}): needed only to build an image; name another with --python, or use --wheel FILE"
+            ),
         ),
     }
 }
 
 fn cache(report: &mut Report, store: &Store, options: &Options) {
-    report.fine("cache", &store.root().display().to_string());
+    Report::fine("cache", &store.root().display().to_string());
     match store.free_space() {
-        Ok(free) if free >= SPACE => report.fine("free space", &ByteSize(free).to_string()),
-        Ok(free) => report.problem("free space", &format!("{}: building an image needs {}", ByteSize(free), ByteSize(SPACE))),
+        Ok(free) if free >= SPACE => Report::fine("free space", &ByteSize(free).to_string()),
+        Ok(free) => report.problem(
+            "free space",
+            &format!(
+                "{}: building an image needs {}",
+                ByteSize(free),
+                ByteSize(SPACE)
+            ),
+        ),
         Err(error) => report.problem("free space", &error.to_string()),
     }
     let images = match Image::list(store, true) {
@@ -94,15 +129,27 @@ fn cache(report: &mut Report, store: &Store, options: &Options) {
         let text = format!("{} ({})", condition(image.condition), ByteSize(image.bytes));
         let name = format!("image {}", image.name);
         match image.condition {
-            Condition::Ready => report.fine(&name, &text),
-            Condition::Outdated | Condition::Incomplete => report.note(&name, &format!("{text}: it is rebuilt when it is next used")),
+            Condition::Ready => Report::fine(&name, &text),
+            Condition::Outdated | Condition::Incomplete => Report::note(
+                &name,
+                &format!("{text}: it is rebuilt when it is next used"),
+            ),
             Condition::Damaged => {
-                report.problem(&name, &format!("{text}: run `callgate image build --force --name {}`", image.name));
+                report.problem(
+                    &name,
+                    &format!(
+                        "{text}: run `callgate image build --force --name {}`",
+                        image.name
+                    ),
+                );
             }
         }
     }
     let wanted = options.settings().recipe.name;
     if !images.iter().any(|image| image.name == wanted) {
-        report.note(&format!("image {wanted}"), "not built yet: the first use builds it (about a minute), or `callgate image build`");
+        Report::note(
+            &format!("image {wanted}"),
+            "not built yet: the first use builds it (about a minute), or `callgate image build`",
+        );
     }
 }

@@ -1,6 +1,9 @@
 //! `callgate image`: build, list, show, remove.
 
-use std::{process::ExitCode, time::{Duration, Instant}};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use bytesize::ByteSize;
 use clap::Subcommand;
@@ -46,7 +49,11 @@ pub enum ImageCommand {
 pub(super) fn execute(command: ImageCommand, options: &Options) -> Result<ExitCode, Problem> {
     let store = Store::open(options.cache())?;
     match command {
-        ImageCommand::Build { name, preimport, force } => build(&store, options, &name, preimport, force),
+        ImageCommand::Build {
+            name,
+            preimport,
+            force,
+        } => build(&store, options, &name, preimport, force),
         ImageCommand::List { verify } => list(&store, verify),
         ImageCommand::Show { name } => show(&store, &name),
         ImageCommand::Remove { name } => {
@@ -57,11 +64,20 @@ pub(super) fn execute(command: ImageCommand, options: &Options) -> Result<ExitCo
     }
 }
 
-fn build(store: &Store, options: &Options, name: &str, preimport: Vec<String>, force: bool) -> Result<ExitCode, Problem> {
+fn build(
+    store: &Store,
+    options: &Options,
+    name: &str,
+    preimport: Vec<String>,
+    force: bool,
+) -> Result<ExitCode, Problem> {
     let mut recipe = options.recipe(name);
     if !preimport.is_empty() {
         if name == DEFAULT_NAME {
-            return Err("the default image has its own list of imports; give yours a name with --name".into());
+            return Err(
+                "the default image has its own list of imports; give yours a name with --name"
+                    .into(),
+            );
         }
         recipe.preimports = Some(default_preimports().into_iter().chain(preimport).collect());
     }
@@ -70,7 +86,11 @@ fn build(store: &Store, options: &Options, name: &str, preimport: Vec<String>, f
     }
     let start = Instant::now();
     let image = Image::ensure(store, &recipe, &Bar::new())?;
-    eprintln!("image {} is ready after {:.1} s", image.name, start.elapsed().as_secs_f64());
+    eprintln!(
+        "image {} is ready after {:.1} s",
+        image.name,
+        start.elapsed().as_secs_f64()
+    );
     println!("{}", image.folder.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -78,28 +98,52 @@ fn build(store: &Store, options: &Options, name: &str, preimport: Vec<String>, f
 fn list(store: &Store, verify: bool) -> Result<ExitCode, Problem> {
     let images = Image::list(store, verify)?;
     if images.is_empty() {
-        eprintln!("no images in {}; `callgate image build` makes the default one", store.root().display());
+        eprintln!(
+            "no images in {}; `callgate image build` makes the default one",
+            store.root().display()
+        );
     }
     for image in &images {
-        println!("{:<16} {:<11} {:>10}  {}", image.name, condition(image.condition), ByteSize(image.bytes).to_string(), age(image.built));
+        println!(
+            "{:<16} {:<11} {:>10}  {}",
+            image.name,
+            condition(image.condition),
+            ByteSize(image.bytes).to_string(),
+            age(image.built)
+        );
     }
-    let damaged = images.iter().any(|image| image.condition == Condition::Damaged);
+    let damaged = images
+        .iter()
+        .any(|image| image.condition == Condition::Damaged);
     if damaged {
         eprintln!("a damaged image is made again with `callgate image build --force --name NAME`");
     }
-    Ok(if damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if damaged {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn show(store: &Store, name: &str) -> Result<ExitCode, Problem> {
-    let images: Vec<Listed> = Image::list(store, false)?.into_iter().filter(|image| image.name == name).collect();
+    let images: Vec<Listed> = Image::list(store, false)?
+        .into_iter()
+        .filter(|image| image.name == name)
+        .collect();
     if images.is_empty() {
-        return Err(format!("there is no image named `{name}`; `callgate image list` shows what there is").into());
+        return Err(format!(
+            "there is no image named `{name}`; `callgate image list` shows what there is"
+        )
+        .into());
     }
     for image in images {
         println!("name:       {}", image.name);
         println!("state:      {}", condition(image.condition));
         println!("built:      {}", age(image.built));
-        println!("size:       {} (the compiled CPython is shared by all images)", ByteSize(image.bytes));
+        println!(
+            "size:       {} (the compiled CPython is shared by all images)",
+            ByteSize(image.bytes)
+        );
         println!("folder:     {}", image.folder.display());
         println!("imported:   {}", image.preimports.join(" "));
     }

@@ -27,7 +27,13 @@ pub struct CommandLine {
     options: Options,
 
     /// What to log on standard error: `error`, `warn`, `info`, `debug`, or a filter as in `callgate=debug,rmcp=warn`
-    #[arg(long, global = true, value_name = "FILTER", env = "CALLGATE_LOG", default_value = "warn")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILTER",
+        env = "CALLGATE_LOG",
+        default_value = "warn"
+    )]
     pub log: String,
 }
 
@@ -47,25 +53,35 @@ enum Command {
 /// Logs go to standard error: standard output belongs to the protocol.
 pub fn start_logging(filter: &str) {
     // rmcp logs the bodies of notifications, tool results included, at INFO.
-    let quiet = if filter.contains("rmcp") { filter.to_owned() } else { format!("{filter},rmcp=warn") };
+    let quiet = if filter.contains("rmcp") {
+        filter.to_owned()
+    } else {
+        format!("{filter},rmcp=warn")
+    };
     let filter = EnvFilter::try_new(&quiet).unwrap_or_else(|error| {
         eprintln!("callgate: --log {filter}: {error}; logging warnings");
         EnvFilter::new("warn")
     });
     let ansi = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(ansi)
+        .init();
     std::panic::set_hook(Box::new(|info| tracing::error!("panic: {info}")));
 }
 
 /// Runs the command. Problems are told on standard error.
 #[must_use]
 pub fn execute(command_line: CommandLine) -> ExitCode {
-    let CommandLine { command, options, .. } = command_line;
+    let CommandLine {
+        command, options, ..
+    } = command_line;
     let result = match command.unwrap_or(Command::Stdio) {
         Command::Stdio => stdio::execute(&options),
         Command::Run(arguments) => run::execute(arguments, &options),
         Command::Image(command) => image::execute(command, &options),
-        Command::Doctor => doctor::execute(&options),
+        Command::Doctor => Ok(doctor::execute(&options)),
     };
     result.unwrap_or_else(|error| {
         eprintln!("callgate: {error}");

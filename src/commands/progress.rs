@@ -15,20 +15,29 @@ impl Bar {
     /// A bar that appears with the first step.
     #[must_use]
     pub fn new() -> Self {
-        Self { bar: Mutex::new(None) }
+        Self {
+            bar: Mutex::new(None),
+        }
     }
 
     fn begin() -> ProgressBar {
         let bar = ProgressBar::new(Step::WORK.len() as u64);
         // The template is a constant: if it were wrong, the plain style would do.
-        let style = ProgressStyle::with_template("{spinner} [{bar:20}] {pos}/{len} {msg} ({elapsed})");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+        let style =
+            ProgressStyle::with_template("{spinner} [{bar:20}] {pos}/{len} {msg} ({elapsed})");
+        bar.set_style(
+            style
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("=> "),
+        );
         bar.enable_steady_tick(Duration::from_millis(120));
         bar
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
-        self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.bar
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -36,7 +45,10 @@ impl Reporter for Bar {
     fn started(&self, step: Step) {
         let mut bar = self.lock();
         let bar = bar.get_or_insert_with(Self::begin);
-        let position = Step::WORK.iter().position(|other| *other == step).unwrap_or(0);
+        let position = Step::WORK
+            .iter()
+            .position(|other| *other == step)
+            .unwrap_or(0);
         bar.set_position(position as u64);
         bar.set_message(step.label());
         if bar.is_hidden() {

@@ -30,7 +30,12 @@ pub struct RunArguments {
     #[arg(value_name = "FILE", group = "program")]
     file: Option<PathBuf>,
     /// The code itself
-    #[arg(short, value_name = "CODE", group = "program", allow_hyphen_values = true)]
+    #[arg(
+        short,
+        value_name = "CODE",
+        group = "program",
+        allow_hyphen_values = true
+    )]
     code: Option<String>,
 }
 
@@ -43,7 +48,9 @@ pub(super) fn execute(arguments: RunArguments, options: &Options) -> Result<Exit
     let store = Store::open(settings.cache.clone())?;
     let image = Image::ensure(&store, &settings.recipe, &Bar::new())?;
     let sandbox = Sandbox::new(&image, settings.capacity)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let outcome = runtime.block_on(run(&sandbox, source, &settings));
     Ok(show(&outcome))
 }
@@ -59,14 +66,24 @@ fn source(arguments: RunArguments) -> Result<String, Problem> {
     } else {
         bytes = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     }
-    String::from_utf8(bytes).map_err(|error| format!("{} is not UTF-8: {error}", file.display()).into())
+    String::from_utf8(bytes)
+        .map_err(|error| format!("{} is not UTF-8: {error}", file.display()).into())
 }
 
 async fn run(sandbox: &Sandbox, source: String, settings: &Settings) -> RunOutcome {
-    let program =
-        Program { source, tools: Vec::new(), offered: OfferedTools::default(), global_variables: serde_json::Map::new() };
+    let program = Program {
+        source,
+        tools: Vec::new(),
+        offered: OfferedTools::default(),
+        global_variables: serde_json::Map::new(),
+    };
     let stop = CancellationToken::new();
-    let gate = Arc::new(Gate::new(program, Arc::new(NoTools), settings.call_limits.clone(), stop.clone()));
+    let gate = Arc::new(Gate::new(
+        program,
+        Arc::new(NoTools),
+        settings.call_limits.clone(),
+        stop.clone(),
+    ));
     let transcript = Transcript::new(settings.max_output, Some(Box::new(show_live)));
     let report = sandbox
         .run(Run {
@@ -77,14 +94,22 @@ async fn run(sandbox: &Sandbox, source: String, settings: &Settings) -> RunOutco
         })
         .await;
     let calls = gate.close();
-    let pieces = Pieces { report, finish: gate.finish(), stopped: gate.stopped(), calls, printed: transcript.printed() };
+    let pieces = Pieces {
+        report,
+        finish: gate.finish(),
+        stopped: gate.stopped(),
+        calls,
+        printed: transcript.printed(),
+    };
     RunOutcome::new(pieces, settings)
 }
 
 fn show_live(stream: Stream, bytes: &[u8]) {
     // A reader that went away (`callgate run … | head`) is no error of the program.
     let _ = match stream {
-        Stream::Stdout => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+        Stream::Stdout => io::stdout()
+            .write_all(bytes)
+            .and_then(|()| io::stdout().flush()),
         Stream::Stderr => io::stderr().write_all(bytes),
     };
 }
@@ -115,7 +140,9 @@ struct NoTools;
 
 impl Route for NoTools {
     fn call(&self, _: ToolCall) -> RouteAnswer {
-        Box::pin(std::future::ready(Err(RouteError::NotSent("`callgate run` offers no tools".to_owned()))))
+        Box::pin(std::future::ready(Err(RouteError::NotSent(
+            "`callgate run` offers no tools".to_owned(),
+        ))))
     }
 
     fn withdraw(&self, _: &str, _: &str) {}

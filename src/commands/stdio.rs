@@ -16,7 +16,9 @@ pub(super) fn execute(options: &Options) -> Result<ExitCode, Problem> {
         );
     }
     let settings = options.settings();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
         let server = Callgate::new(settings.clone(), Loader::start(&settings), stop.clone());

@@ -3,7 +3,13 @@
 use serde_json::{Map, Value};
 
 /// Keys that an MCP `CallToolResult` may have; one more and it is an ordinary object.
-const RESULT_KEYS: [&str; 5] = ["content", "structuredContent", "isError", "_meta", "resultType"];
+const RESULT_KEYS: [&str; 5] = [
+    "content",
+    "structuredContent",
+    "isError",
+    "_meta",
+    "resultType",
+];
 
 /// Types of content block that MCP knows.
 const BLOCK_TYPES: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
@@ -17,18 +23,24 @@ const NO_REASON: &str = "the tool reported an error without a message";
 /// # Errors
 /// The text of a `CallToolResult` that says `isError: true`.
 pub fn unwrap(result: Value) -> Result<Value, String> {
-    let Value::Object(mut result) = result else { return Ok(result) };
+    let Value::Object(mut result) = result else {
+        return Ok(result);
+    };
     if !is_call_tool_result(&result) {
         return Ok(Value::Object(result));
     }
     let content = result.remove("content").unwrap_or_default();
     let text = all_text(&content);
     if result.get("isError") == Some(&Value::Bool(true)) {
-        return Err(text.filter(|text| !text.is_empty()).unwrap_or_else(|| NO_REASON.to_owned()));
+        return Err(text
+            .filter(|text| !text.is_empty())
+            .unwrap_or_else(|| NO_REASON.to_owned()));
     }
     match result.remove("structuredContent") {
         Some(structured) if !structured.is_null() => Ok(structured),
-        _ => Ok(text.map_or(content, |text| serde_json::from_str(&text).unwrap_or(Value::String(text)))),
+        _ => Ok(text.map_or(content, |text| {
+            serde_json::from_str(&text).unwrap_or(Value::String(text))
+        })),
     }
 }
 
@@ -48,15 +60,31 @@ pub fn error_text(error: &Value) -> String {
 
 fn is_call_tool_result(object: &Map<String, Value>) -> bool {
     let known_keys = object.keys().all(|key| RESULT_KEYS.contains(&key.as_str()));
-    let Some(Value::Array(blocks)) = object.get("content") else { return false };
-    let known_block = |block: &Value| block["type"].as_str().is_some_and(|kind| BLOCK_TYPES.contains(&kind));
+    let Some(Value::Array(blocks)) = object.get("content") else {
+        return false;
+    };
+    let known_block = |block: &Value| {
+        block["type"]
+            .as_str()
+            .is_some_and(|kind| BLOCK_TYPES.contains(&kind))
+    };
     known_keys && blocks.iter().all(known_block)
 }
 
 /// The text of a content list, blocks joined by line breaks; `None` when a block is not text.
 fn all_text(content: &Value) -> Option<String> {
     let blocks = content.as_array()?;
-    let texts: Option<Vec<&str>> =
-        blocks.iter().map(|block| if block["type"] == "text" { block["text"].as_str() } else { None }).collect();
-    texts.filter(|texts| !texts.is_empty()).map(|texts| texts.join("\n"))
+    let texts: Option<Vec<&str>> = blocks
+        .iter()
+        .map(|block| {
+            if block["type"] == "text" {
+                block["text"].as_str()
+            } else {
+                None
+            }
+        })
+        .collect();
+    texts
+        .filter(|texts| !texts.is_empty())
+        .map(|texts| texts.join("\n"))
 }

@@ -7,10 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::{
-    sync::Notify,
-    task::AbortHandle,
-};
+use tokio::{sync::Notify, task::AbortHandle};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -22,7 +19,7 @@ use super::{
 use crate::image::abi::Answer;
 
 /// A year: waiting longer than this is waiting for ever.
-const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+const LONGEST_WAIT: Duration = Duration::from_hours(8760);
 
 /// Why a call is withdrawn when its run ends under it.
 const RUN_ENDED: &str = "the run ended";
@@ -57,8 +54,20 @@ struct Admitted {
 }
 
 impl Calls {
-    pub(super) fn new(offered: OfferedTools, route: Arc<dyn Route>, limits: CallLimits, stop: CancellationToken) -> Self {
-        Self { offered, route, limits, stop, state: Mutex::default(), ended: Notify::new() }
+    pub(super) fn new(
+        offered: OfferedTools,
+        route: Arc<dyn Route>,
+        limits: CallLimits,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            offered,
+            route,
+            limits,
+            stop,
+            state: Mutex::default(),
+            ended: Notify::new(),
+        }
     }
 
     /// Calls a tool and waits for its answer.
@@ -98,21 +107,29 @@ impl Calls {
 
     /// Waits until a submitted call has ended or the time is over.
     pub(super) fn wait(self: Arc<Self>, timeout_ms: Option<f64>) -> Answer {
-        let timeout = timeout_ms.map(|ms| Duration::try_from_secs_f64(ms.max(0.0) / 1e3).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT));
+        let timeout = timeout_ms.map(|ms| {
+            Duration::try_from_secs_f64(ms.max(0.0) / 1e3)
+                .unwrap_or(LONGEST_WAIT)
+                .min(LONGEST_WAIT)
+        });
         Box::pin(async move {
             let deadline = tokio::time::Instant::now() + timeout.unwrap_or(LONGEST_WAIT);
             loop {
                 let in_flight = {
                     let mut state = self.lock();
                     if !state.done.is_empty() {
-                        return frame::bytes(&json!({"ok": true, "done": std::mem::take(&mut state.done)}));
+                        return frame::bytes(
+                            &json!({"ok": true, "done": std::mem::take(&mut state.done)}),
+                        );
                     }
                     !state.submitted.is_empty()
                 };
                 let over = if !in_flight && timeout.is_none() {
                     true
                 } else {
-                    tokio::time::timeout_at(deadline, self.ended.notified()).await.is_err()
+                    tokio::time::timeout_at(deadline, self.ended.notified())
+                        .await
+                        .is_err()
                 };
                 if over {
                     return br#"{"ok": true, "done": []}"#.to_vec();
@@ -139,7 +156,8 @@ impl Calls {
             for (record, began) in open {
                 state.records[record].outcome = Outcome::Withdrawn;
                 state.records[record].duration = began.elapsed();
-                self.route.withdraw(&state.records[record].request_id, RUN_ENDED);
+                self.route
+                    .withdraw(&state.records[record].request_id, RUN_ENDED);
             }
             state.submitted.drain().map(|(_, task)| task).collect()
         };
@@ -164,7 +182,10 @@ impl Calls {
         if state.records.len() as u64 >= self.limits.calls || state.closed {
             state.stopped.get_or_insert(Stopped::CallLimit);
             self.stop.cancel();
-            let reason = format!("a run may make {} tool calls (--max-tool-calls)", self.limits.calls);
+            let reason = format!(
+                "a run may make {} tool calls (--max-tool-calls)",
+                self.limits.calls
+            );
             return Err(frame::failure(&reason, None));
         }
         let record = state.records.len();
@@ -197,15 +218,26 @@ impl Calls {
     async fn carry_out(self: &Arc<Self>, admitted: Admitted) -> Value {
         let request_id = admitted.call.request_id.clone();
         let tool = admitted.call.tool.clone();
-        let given_up = GivenUp { calls: Arc::clone(self), record: admitted.record };
-        let answer = tokio::time::timeout(self.limits.tool_timeout, self.route.call(admitted.call)).await;
+        let given_up = GivenUp {
+            calls: Arc::clone(self),
+            record: admitted.record,
+        };
+        let answer =
+            tokio::time::timeout(self.limits.tool_timeout, self.route.call(admitted.call)).await;
         let (outcome, answer) = match answer {
             Ok(Ok(value)) => (Outcome::Answered, json!({"ok": true, "value": value})),
-            Ok(Err(RouteError::Failed(reason))) => (Outcome::Failed, frame::failure(&reason, Some(&request_id))),
-            Ok(Err(RouteError::NotSent(reason))) => (Outcome::Refused, frame::failure(&reason, Some(&request_id))),
+            Ok(Err(RouteError::Failed(reason))) => {
+                (Outcome::Failed, frame::failure(&reason, Some(&request_id)))
+            }
+            Ok(Err(RouteError::NotSent(reason))) => {
+                (Outcome::Refused, frame::failure(&reason, Some(&request_id)))
+            }
             Err(_) => {
                 self.route.withdraw(&request_id, "timeout");
-                (Outcome::TimedOut, frame::failure(&format!("Tool call timeout: {tool}"), Some(&request_id)))
+                (
+                    Outcome::TimedOut,
+                    frame::failure(&format!("Tool call timeout: {tool}"), Some(&request_id)),
+                )
             }
         };
         self.end(given_up.record, outcome);
@@ -215,7 +247,9 @@ impl Calls {
     /// Records the end of a call; false if it had ended already.
     fn end(&self, record: usize, outcome: Outcome) -> bool {
         let mut state = self.lock();
-        let Some(began) = state.open.remove(&record) else { return false };
+        let Some(began) = state.open.remove(&record) else {
+            return false;
+        };
         state.records[record].outcome = outcome;
         state.records[record].duration = began.elapsed();
         true
@@ -241,6 +275,8 @@ impl Drop for GivenUp {
             let state = self.calls.lock();
             (state.records[self.record].request_id.clone(), state.closed)
         };
-        self.calls.route.withdraw(&request_id, if closed { RUN_ENDED } else { GIVEN_UP });
+        self.calls
+            .route
+            .withdraw(&request_id, if closed { RUN_ENDED } else { GIVEN_UP });
     }
 }

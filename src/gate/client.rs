@@ -10,7 +10,10 @@ use super::{
 /// Sends notifications to one client, about one of its requests.
 pub trait ClientChannel: Send + Sync {
     /// Sends `notifications/tool_call_request`. Ends when it has been handed to the transport.
-    fn request(&self, call: ToolCall) -> std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+    fn request(
+        &self,
+        call: ToolCall,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
     /// Sends `notifications/tool_call_cancelled`, without waiting for it.
     fn cancelled(&self, request_id: &str, reason: &str);
@@ -29,12 +32,19 @@ impl Route for ClientRoute {
         let request_id = call.request_id.clone();
         // Waiting begins before sending: the answer may be faster than this task.
         let answer = self.pending.wait_for(&request_id);
-        let waiting = Waiting { pending: Arc::clone(&self.pending), request_id };
+        let waiting = Waiting {
+            pending: Arc::clone(&self.pending),
+            request_id,
+        };
         let sent = self.channel.request(call);
         Box::pin(async move {
             let _waiting = waiting;
             sent.await.map_err(RouteError::NotSent)?;
-            answer.await.unwrap_or_else(|_| Err(RouteError::Failed("the connection to the client has closed".to_owned())))
+            answer.await.unwrap_or_else(|_| {
+                Err(RouteError::Failed(
+                    "the connection to the client has closed".to_owned(),
+                ))
+            })
         })
     }
 

@@ -12,9 +12,7 @@ mod pending;
 mod record;
 mod route;
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -50,7 +48,12 @@ pub struct CallLimits {
 
 impl Default for CallLimits {
     fn default() -> Self {
-        Self { tool_timeout: Duration::from_secs(30), calls: 10_000, arguments: 4 << 20, result: 4 << 20 }
+        Self {
+            tool_timeout: Duration::from_secs(30),
+            calls: 10_000,
+            arguments: 4 << 20,
+            result: 4 << 20,
+        }
     }
 }
 
@@ -86,7 +89,12 @@ pub struct Gate {
 impl Gate {
     /// A gate for one run of `program`. `stop` ends the run when it asks for too much.
     #[must_use]
-    pub fn new(program: Program, route: Arc<dyn Route>, limits: CallLimits, stop: CancellationToken) -> Self {
+    pub fn new(
+        program: Program,
+        route: Arc<dyn Route>,
+        limits: CallLimits,
+        stop: CancellationToken,
+    ) -> Self {
         let start = json!({
             "source": program.source,
             "tools": program.tools,
@@ -133,12 +141,14 @@ impl Gate {
             return None;
         }
         if is_finish(request) {
-            (length > self.largest_finish).then(|| {
-                self.take_finish(too_large(length, self.limits.result))
-            })
+            (length > self.largest_finish)
+                .then(|| self.take_finish(too_large(length, self.limits.result)))
         } else {
             (length > self.largest_call).then(|| {
-                let reason = format!("the request is {length} bytes; arguments may be {} (--max-arguments)", self.limits.arguments);
+                let reason = format!(
+                    "the request is {length} bytes; arguments may be {} (--max-arguments)",
+                    self.limits.arguments
+                );
                 frame::bytes(&frame::failure(&reason, None))
             })
         }
@@ -152,7 +162,12 @@ impl HostCalls for Gate {
         }
         let request = match serde_json::from_slice::<Request<'_>>(request) {
             Ok(request) => request,
-            Err(error) => return ready(frame::bytes(&frame::failure(&format!("not a request that the host knows: {error}"), None))),
+            Err(error) => {
+                return ready(frame::bytes(&frame::failure(
+                    &format!("not a request that the host knows: {error}"),
+                    None,
+                )));
+            }
         };
         match request {
             Request::Start => ready(lock(&self.start).take().unwrap_or_else(|| {
@@ -179,7 +194,9 @@ fn too_large(length: u64, limit: u64) -> Finish {
         error: Some(ProgramError {
             kind: "output_limit".to_owned(),
             type_name: Some("ResultTooLarge".to_owned()),
-            message: format!("the result is {length} bytes of JSON; the limit is {limit} (--max-result)"),
+            message: format!(
+                "the result is {length} bytes of JSON; the limit is {limit} (--max-result)"
+            ),
             traceback: None,
         }),
         exit_code: None,

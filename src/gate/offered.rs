@@ -36,7 +36,9 @@ pub enum OfferError {
         index: usize,
     },
     /// Two tools of one name.
-    #[error("available_tools: two tools are named `{name}`; each name may stand once (for each `serverName`)")]
+    #[error(
+        "available_tools: two tools are named `{name}`; each name may stand once (for each `serverName`)"
+    )]
     Duplicate {
         /// The name.
         name: String,
@@ -58,7 +60,10 @@ pub enum OfferError {
 struct Entry {
     name: String,
     #[serde(default)]
-    #[expect(dead_code, reason = "read to check its type; the guest gets the entry as it came")]
+    #[expect(
+        dead_code,
+        reason = "read to check its type; the guest gets the entry as it came"
+    )]
     description: Option<String>,
     #[serde(default)]
     parameters: Option<serde_json::Map<String, Value>>,
@@ -101,29 +106,53 @@ impl OfferedTools {
     /// The reason for the refusal, naming what was offered.
     pub fn find(&self, name: &str, server: Option<&str>) -> Result<&OfferedTool, String> {
         let Some(server) = server else {
-            return self.by_name.get(name).map(|index| &self.tools[*index]).ok_or_else(|| self.not_offered(name));
+            return self
+                .by_name
+                .get(name)
+                .map(|index| &self.tools[*index])
+                .ok_or_else(|| self.not_offered(name));
         };
-        let of_server = || self.tools.iter().filter(|tool| tool.server.as_deref() == Some(server));
+        let of_server = || {
+            self.tools
+                .iter()
+                .filter(|tool| tool.server.as_deref() == Some(server))
+        };
         if let Some(tool) = of_server().find(|tool| tool.name == name) {
             return Ok(tool);
         }
         let names: Vec<&str> = of_server().map(|tool| tool.name.as_str()).collect();
         if !names.is_empty() {
-            return Err(format!("the server `{server}` offers no tool `{name}`; it offers: {}", list(names)));
+            return Err(format!(
+                "the server `{server}` offers no tool `{name}`; it offers: {}",
+                list(names)
+            ));
         }
-        let mut servers: Vec<&str> = self.tools.iter().filter_map(|tool| tool.server.as_deref()).collect();
+        let mut servers: Vec<&str> = self
+            .tools
+            .iter()
+            .filter_map(|tool| tool.server.as_deref())
+            .collect();
         servers.sort_unstable();
         servers.dedup();
-        Err(format!("there is no server `{server}`; servers: {}", list(servers)))
+        Err(format!(
+            "there is no server `{server}`; servers: {}",
+            list(servers)
+        ))
     }
 
     fn not_offered(&self, name: &str) -> String {
-        format!("no tool `{name}` was offered; offered: {}", list(self.tools.iter().map(|tool| tool.name.as_str()).collect()))
+        format!(
+            "no tool `{name}` was offered; offered: {}",
+            list(self.tools.iter().map(|tool| tool.name.as_str()).collect())
+        )
     }
 
     fn add(&mut self, index: usize, entry: &Value) -> Result<(), OfferError> {
         let parsed = Entry::deserialize(entry);
-        let entry = parsed.map_err(|error| OfferError::Malformed { index, reason: error.to_string() })?;
+        let entry = parsed.map_err(|error| OfferError::Malformed {
+            index,
+            reason: error.to_string(),
+        })?;
         if entry.name.is_empty() {
             return Err(OfferError::EmptyName { index });
         }
@@ -133,14 +162,22 @@ impl OfferedTools {
         }
         let schema = match entry.parameters {
             None => None,
-            Some(parameters) => Some(compiled(Value::Object(parameters)).map_err(|reason| OfferError::BadSchema {
-                index,
-                name: entry.name.clone(),
-                reason,
+            Some(parameters) => Some(compiled(&Value::Object(parameters)).map_err(|reason| {
+                OfferError::BadSchema {
+                    index,
+                    name: entry.name.clone(),
+                    reason,
+                }
             })?),
         };
-        self.by_name.entry(entry.name.clone()).or_insert(self.tools.len());
-        self.tools.push(OfferedTool { name: entry.name, server: entry.server_name, schema });
+        self.by_name
+            .entry(entry.name.clone())
+            .or_insert(self.tools.len());
+        self.tools.push(OfferedTool {
+            name: entry.name,
+            server: entry.server_name,
+            schema,
+        });
         Ok(())
     }
 }
@@ -151,19 +188,28 @@ impl OfferedTool {
     /// # Errors
     /// What is wrong with them, for the program that made the call.
     pub fn check(&self, arguments: &Value) -> Result<(), String> {
-        let Some(schema) = &self.schema else { return Ok(()) };
+        let Some(schema) = &self.schema else {
+            return Ok(());
+        };
         let errors: Vec<String> = schema
             .iter_errors(arguments)
             .take(TOLD_ERRORS)
             .map(|error| {
                 let path = error.instance_path().to_string();
-                if path.is_empty() { bounded(&error.to_string()) } else { format!("{path}: {}", bounded(&error.to_string())) }
+                if path.is_empty() {
+                    bounded(&error.to_string())
+                } else {
+                    format!("{path}: {}", bounded(&error.to_string()))
+                }
             })
             .collect();
         if errors.is_empty() {
             return Ok(());
         }
-        Err(format!("the arguments do not fit the tool's schema: {}", errors.join("; ")))
+        Err(format!(
+            "the arguments do not fit the tool's schema: {}",
+            errors.join("; ")
+        ))
     }
 }
 
@@ -182,11 +228,19 @@ fn list(names: Vec<&str>) -> String {
         return "none".to_owned();
     }
     let rest = names.len().saturating_sub(LISTED);
-    let shown = names.into_iter().take(LISTED).collect::<Vec<_>>().join(", ");
-    if rest == 0 { shown } else { format!("{shown} and {rest} more") }
+    let shown = names
+        .into_iter()
+        .take(LISTED)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if rest == 0 {
+        shown
+    } else {
+        format!("{shown} and {rest} more")
+    }
 }
 
-fn compiled(schema: Value) -> Result<Arc<Validator>, String> {
+fn compiled(schema: &Value) -> Result<Arc<Validator>, String> {
     static CACHE: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
     let text = schema.to_string();
     let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +248,9 @@ fn compiled(schema: Value) -> Result<Arc<Validator>, String> {
         return Ok(Arc::clone(validator));
     }
     let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT);
-    let validator = jsonschema::options().with_pattern_options(patterns).build(&schema);
+    let validator = jsonschema::options()
+        .with_pattern_options(patterns)
+        .build(schema);
     let validator = Arc::new(validator.map_err(|error| bounded(&error.to_string()))?);
     let mut cache = cache();
     if cache.len() >= CACHED_SCHEMAS {

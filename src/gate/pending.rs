@@ -27,7 +27,9 @@ pub enum Dropped {
     #[error("tool_call_response dropped: {0}")]
     Malformed(String),
     /// Nobody waits for this id: unknown, answered, or expired.
-    #[error("tool_call_response dropped: no call waits for requestId `{0}` (unknown, already answered, or expired)")]
+    #[error(
+        "tool_call_response dropped: no call waits for requestId `{0}` (unknown, already answered, or expired)"
+    )]
     NobodyWaits(String),
 }
 
@@ -78,16 +80,22 @@ impl PendingCalls {
     /// When it can't be handed to anyone; the error is for the log.
     pub fn resolve(&self, params: Value) -> Result<(), Dropped> {
         if !params.is_object() {
-            return Err(Dropped::Malformed("`params` must be an object with `requestId` and `result` or `error`".to_owned()));
+            return Err(Dropped::Malformed(
+                "`params` must be an object with `requestId` and `result` or `error`".to_owned(),
+            ));
         }
         if !params["requestId"].is_string() {
-            return Err(Dropped::Malformed("`params.requestId` must be a string".to_owned()));
+            return Err(Dropped::Malformed(
+                "`params.requestId` must be a string".to_owned(),
+            ));
         }
-        let response: Response =
-            serde_json::from_value(params).map_err(|error| Dropped::Malformed(format!("`params`: {error}")))?;
+        let response: Response = serde_json::from_value(params)
+            .map_err(|error| Dropped::Malformed(format!("`params`: {error}")))?;
         let answered = match response.error {
             Some(error) => Err(RouteError::Failed(answer::error_text(&error))),
-            None => answer::unwrap(response.result.unwrap_or(Value::Null)).map_err(RouteError::Failed),
+            None => {
+                answer::unwrap(response.result.unwrap_or(Value::Null)).map_err(RouteError::Failed)
+            }
         };
         self.answer(&response.request_id, answered)
     }

@@ -52,7 +52,10 @@ pub struct CallRecord {
 }
 
 /// Durations travel as milliseconds, rounded to microseconds.
-pub fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn milliseconds<S: serde::Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(as_milliseconds(*duration))
 }
 

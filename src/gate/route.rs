@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A call on its way out.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
-    /// Names this call, for whoever answers it: a UUIDv4.
+    /// Names this call, for whoever answers it: a `UUIDv4`.
     pub request_id: String,
     /// The tool, as it was offered.
     pub tool: String,

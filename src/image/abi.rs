@@ -7,8 +7,8 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use wasmtime::{
-    AsContextMut, Caller, Engine, Extern, Global, Instance, Linker, Memory, Module, Result, Store, TypedFunc, Val,
-    bail, error::Context as _,
+    AsContextMut, Caller, Engine, Extern, Global, Instance, Linker, Memory, Module, Result, Store,
+    TypedFunc, Val, bail, error::Context as _,
 };
 
 use super::split::{self, MEMORY_EXPORT, STATE_MODULE};
@@ -61,11 +61,20 @@ impl<S: GuestState> Guest<S> {
     pub fn link(engine: &Engine, code: Module) -> Result<Self> {
         let mut linker = Linker::new(engine);
         wasi::add_to_linker(&mut linker, S::wasi)?;
-        linker.func_wrap_async("host", "call", |caller: Caller<'_, S>, frame: (u32, u32, u32, u32)| {
-            Box::new(host_call(caller, frame))
-        })?;
-        let imports: Vec<_> = code.imports().map(|i| (i.module().to_owned(), i.name().to_owned())).collect();
-        Ok(Self { code, linker, imports })
+        linker.func_wrap_async(
+            "host",
+            "call",
+            |caller: Caller<'_, S>, frame: (u32, u32, u32, u32)| Box::new(host_call(caller, frame)),
+        )?;
+        let imports: Vec<_> = code
+            .imports()
+            .map(|i| (i.module().to_owned(), i.name().to_owned()))
+            .collect();
+        Ok(Self {
+            code,
+            linker,
+            imports,
+        })
     }
 
     /// A new guest in `store`, whose memory and globals are as `state` has them.
@@ -78,17 +87,30 @@ impl<S: GuestState> Guest<S> {
         let mut imports = Vec::with_capacity(self.imports.len());
         for (module, name) in &self.imports {
             imports.push(if module == STATE_MODULE {
-                state.get_export(&mut *store, name).with_context(|| format!("the state has no `{name}`"))?
+                state
+                    .get_export(&mut *store, name)
+                    .with_context(|| format!("the state has no `{name}`"))?
             } else {
                 self.linker.get(&mut *store, module, name)?
             });
         }
         let code = Instance::new_async(&mut *store, &self.code, &imports).await?;
-        let memory = state.get_memory(&mut *store, MEMORY_EXPORT).context("the state has no memory")?;
-        let globals = imports.iter().filter_map(|import| import.clone().into_global()).collect();
+        let memory = state
+            .get_memory(&mut *store, MEMORY_EXPORT)
+            .context("the state has no memory")?;
+        let globals = imports
+            .iter()
+            .filter_map(|import| import.clone().into_global())
+            .collect();
         let host_alloc = code.get_typed_func(&mut *store, "host_alloc")?;
         let turn = code.get_typed_func(&mut *store, "turn")?;
-        Ok(GuestInstance { memory, globals, code, host_alloc, turn })
+        Ok(GuestInstance {
+            memory,
+            globals,
+            code,
+            host_alloc,
+            turn,
+        })
     }
 }
 
@@ -115,7 +137,8 @@ impl GuestInstance {
         if pointer == 0 {
             bail!("the guest has no memory for its source");
         }
-        self.memory.write(&mut *store, pointer as usize, source.as_bytes())?;
+        self.memory
+            .write(&mut *store, pointer as usize, source.as_bytes())?;
         self.turn.call_async(&mut *store, (pointer, length)).await
     }
 
@@ -138,20 +161,31 @@ async fn host_call<S: GuestState>(
     mut caller: Caller<'_, S>,
     (request, length, answer_pointer, answer_length): (u32, u32, u32, u32),
 ) -> Result<i32> {
-    let Some(memory) = caller.get_export(MEMORY_EXPORT).and_then(Extern::into_memory) else {
+    let Some(memory) = caller
+        .get_export(MEMORY_EXPORT)
+        .and_then(Extern::into_memory)
+    else {
         bail!("the guest exports no memory");
     };
     let answer = {
         let (data, state) = memory.data_and_store_mut(&mut caller);
         let start = request as usize;
-        let Some(frame) = start.checked_add(length as usize).and_then(|end| data.get(start..end)) else {
+        let Some(frame) = start
+            .checked_add(length as usize)
+            .and_then(|end| data.get(start..end))
+        else {
             return Ok(BAD_REQUEST);
         };
         state.host_calls().call(frame)
     };
     let answer = answer.await;
-    let Ok(size) = u32::try_from(answer.len()) else { return Ok(NO_ROOM) };
-    let allocate = caller.get_export("host_alloc").and_then(Extern::into_func).context("no host_alloc")?;
+    let Ok(size) = u32::try_from(answer.len()) else {
+        return Ok(NO_ROOM);
+    };
+    let allocate = caller
+        .get_export("host_alloc")
+        .and_then(Extern::into_func)
+        .context("no host_alloc")?;
     let allocate = allocate.typed::<u32, u32>(caller.as_context_mut())?;
     let pointer = allocate.call_async(&mut caller, size).await?;
     if pointer == 0 {

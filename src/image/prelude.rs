@@ -17,14 +17,35 @@ macro_rules! modules {
 
 /// The modules of the package `_callgate`.
 const MODULES: &[(&str, &str)] = &modules![
-    "__init__", "arrays", "convert", "errors", "host", "loop", "names", "randomness", "repair", "run", "signatures",
-    "source", "streams", "texts", "tools", "tracebacks", "values", "warm",
+    "__init__",
+    "arrays",
+    "convert",
+    "errors",
+    "host",
+    "loop",
+    "names",
+    "randomness",
+    "repair",
+    "run",
+    "signatures",
+    "source",
+    "streams",
+    "texts",
+    "tools",
+    "tracebacks",
+    "values",
+    "warm",
 ];
 
 /// What the default image has imported.
 #[must_use]
 pub fn default_preimports() -> Vec<String> {
-    PREIMPORTS.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace).map(str::to_owned).collect()
+    PREIMPORTS
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(str::split_whitespace)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The answer to the guest's `build` call (docs/host-calls.md).

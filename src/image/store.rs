@@ -27,7 +27,7 @@ use super::{
 pub const RECORD: &str = "entry.json";
 
 /// A half-written entry older than this belongs to no process any more.
-const ABANDONED: Duration = Duration::from_secs(6 * 3600);
+const ABANDONED: Duration = Duration::from_hours(6);
 
 /// The cache folder.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl Store {
     /// When it can't be made, or other users may write to it.
     pub fn open(root: PathBuf) -> Result<Self, ImageError> {
         let store = Self { root };
-        store.private_folder(&store.root)?;
+        Self::private_folder(&store.root)?;
         Ok(store)
     }
 
@@ -73,7 +73,10 @@ impl Store {
     #[must_use]
     pub fn default_root() -> PathBuf {
         directories::ProjectDirs::from("", "", "callgate").map_or_else(
-            || std::env::temp_dir().join(format!("callgate-{}", rustix::process::getuid().as_raw())),
+            || {
+                std::env::temp_dir()
+                    .join(format!("callgate-{}", rustix::process::getuid().as_raw()))
+            },
             |dirs| dirs.cache_dir().to_owned(),
         )
     }
@@ -128,9 +131,14 @@ impl Store {
     /// When the lock file can't be made.
     pub fn lock(&self, name: &str, waiting: impl FnOnce()) -> Result<BuildLock, ImageError> {
         let folder = self.root.join("locks");
-        self.private_folder(&folder)?;
+        Self::private_folder(&folder)?;
         let path = folder.join(format!("{name}.lock"));
-        let file = File::options().create(true).truncate(false).write(true).open(&path).at(&path)?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .at(&path)?;
         if file.try_lock().is_err() {
             waiting();
             file.lock().at(&path)?;
@@ -144,10 +152,16 @@ impl Store {
     /// When it can't be made.
     pub fn draft(&self) -> Result<Draft, ImageError> {
         let folder = self.root.join("building");
-        self.private_folder(&folder)?;
+        Self::private_folder(&folder)?;
         remove_abandoned(&folder);
-        let folder = tempfile::Builder::new().prefix("entry-").tempdir_in(&folder).at(&folder)?;
-        Ok(Draft { folder, files: Vec::new() })
+        let folder = tempfile::Builder::new()
+            .prefix("entry-")
+            .tempdir_in(&folder)
+            .at(&folder)?;
+        Ok(Draft {
+            folder,
+            files: Vec::new(),
+        })
     }
 
     /// Reads the record of an entry whose files are all there with the sizes they were written with.
@@ -159,7 +173,9 @@ impl Store {
         folder: &Path,
         files: impl Fn(&R) -> &[StoredFile],
     ) -> Result<Option<R>, ImageError> {
-        let Some(record) = read_record::<R>(folder) else { return Ok(None) };
+        let Some(record) = read_record::<R>(folder) else {
+            return Ok(None);
+        };
         must_be_private(folder)?;
         for file in files(&record) {
             let path = folder.join(&file.name);
@@ -196,7 +212,11 @@ impl Store {
         if free >= bytes {
             return Ok(());
         }
-        Err(ImageError::NoSpace { path: self.root.clone(), needed_mib: bytes >> 20, free_mib: free >> 20 })
+        Err(ImageError::NoSpace {
+            path: self.root.clone(),
+            needed_mib: bytes >> 20,
+            free_mib: free >> 20,
+        })
     }
 
     /// Free bytes on the file system of the cache.
@@ -204,12 +224,18 @@ impl Store {
     /// # Errors
     /// When the system does not tell.
     pub fn free_space(&self) -> Result<u64, ImageError> {
-        let stat = rustix::fs::statvfs(&self.root).map_err(std::io::Error::from).at(&self.root)?;
+        let stat = rustix::fs::statvfs(&self.root)
+            .map_err(std::io::Error::from)
+            .at(&self.root)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    fn private_folder(&self, folder: &Path) -> Result<(), ImageError> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).at(folder)?;
+    fn private_folder(folder: &Path) -> Result<(), ImageError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .at(folder)?;
         must_be_private(folder)
     }
 }
@@ -231,7 +257,11 @@ impl Draft {
         fs::write(&path, bytes).at(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).at(&path)?;
         let sha256 = super::package::hex(&sha2::Sha256::digest(bytes));
-        self.files.push(StoredFile { name: name.to_owned(), bytes: bytes.len() as u64, sha256 });
+        self.files.push(StoredFile {
+            name: name.to_owned(),
+            bytes: bytes.len() as u64,
+            sha256,
+        });
         Ok(())
     }
 
@@ -248,11 +278,17 @@ impl Draft {
         let Self { folder, files } = self;
         let record = record(files);
         let path = folder.path().join(RECORD);
-        let text = serde_json::to_vec_pretty(&record).map_err(std::io::Error::from).at(&path)?;
+        let text = serde_json::to_vec_pretty(&record)
+            .map_err(std::io::Error::from)
+            .at(&path)?;
         fs::write(&path, text).at(&path)?;
         sync(folder.path())?;
         if let Some(parent) = destination.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(parent).at(parent)?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(parent)
+                .at(parent)?;
         }
         if destination.exists() {
             fs::remove_dir_all(destination).at(destination)?;
@@ -273,7 +309,9 @@ pub fn read_record<R: DeserializeOwned>(folder: &Path) -> Option<R> {
 fn sync(folder: &Path) -> Result<(), ImageError> {
     for entry in fs::read_dir(folder).at(folder)?.filter_map(Result::ok) {
         let path = entry.path();
-        File::open(&path).and_then(|file| file.sync_all()).at(&path)?;
+        File::open(&path)
+            .and_then(|file| file.sync_all())
+            .at(&path)?;
     }
     Ok(())
 }
@@ -285,16 +323,22 @@ fn must_be_private(path: &Path) -> Result<(), ImageError> {
     // Root may own what everybody uses (an image baked into a container).
     let foreign = owner != 0 && owner != rustix::process::geteuid().as_raw();
     if others_may_write || foreign {
-        return Err(ImageError::NotPrivate { path: path.to_owned() });
+        return Err(ImageError::NotPrivate {
+            path: path.to_owned(),
+        });
     }
     Ok(())
 }
 
 fn remove_abandoned(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
     for entry in entries.filter_map(Result::ok) {
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+        let age = modified
+            .ok()
+            .and_then(|time| SystemTime::now().duration_since(time).ok());
         if age.is_some_and(|age| age > ABANDONED) {
             let _ = fs::remove_dir_all(entry.path());
         }

@@ -21,14 +21,17 @@ impl Budget {
     /// A budget of `total` bytes.
     #[must_use]
     pub fn new(total: u64) -> Arc<Self> {
-        Arc::new(Self { total, used: AtomicU64::new(0) })
+        Arc::new(Self {
+            total,
+            used: AtomicU64::new(0),
+        })
     }
 
     /// Half of the machine's memory (bytes).
     #[must_use]
     pub fn half_of_machine() -> u64 {
         let info = rustix::system::sysinfo();
-        u64::try_from(info.totalram).unwrap_or(u64::MAX).saturating_mul(u64::from(info.mem_unit)) / 2
+        info.totalram.saturating_mul(u64::from(info.mem_unit)) / 2
     }
 
     /// Bytes held now.
@@ -41,7 +44,9 @@ impl Budget {
 impl MemoryBudget for Budget {
     fn reserve(&self, bytes: u64) -> bool {
         let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.total);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        self.used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
     }
 
     fn release(&self, bytes: u64) {
@@ -58,12 +63,21 @@ pub(super) struct MemoryLimiter {
 
 impl MemoryLimiter {
     pub(super) fn new(limit: u64, budget: Arc<Budget>) -> Self {
-        Self { limit, held: 0, budget }
+        Self {
+            limit,
+            held: 0,
+            budget,
+        }
     }
 }
 
 impl ResourceLimiter for MemoryLimiter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         if desired as u64 > self.limit {
             return Ok(false);
         }
@@ -79,7 +93,12 @@ impl ResourceLimiter for MemoryLimiter {
         Ok(granted)
     }
 
-    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        _: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         Ok(desired <= super::limits::TABLE_ELEMENTS)
     }
 }

@@ -25,7 +25,11 @@ impl CpuClock {
     /// The time so far. Called during a poll it must be from the thread that polls.
     pub(super) fn elapsed(&self) -> Duration {
         let entered = self.entered_ns.load(Ordering::Relaxed);
-        let running = if entered == 0 { 0 } else { thread_cpu_ns().saturating_sub(entered) };
+        let running = if entered == 0 {
+            0
+        } else {
+            thread_cpu_ns().saturating_sub(entered)
+        };
         Duration::from_nanos(self.spent_ns.load(Ordering::Relaxed) + running)
     }
 
@@ -35,7 +39,8 @@ impl CpuClock {
 
     fn leave(&self) {
         let entered = self.entered_ns.swap(0, Ordering::Relaxed);
-        self.spent_ns.fetch_add(thread_cpu_ns().saturating_sub(entered), Ordering::Relaxed);
+        self.spent_ns
+            .fetch_add(thread_cpu_ns().saturating_sub(entered), Ordering::Relaxed);
     }
 }
 
@@ -55,7 +60,12 @@ impl<F: Future> Future for Metered<F> {
     type Output = Result<F::Output, CpuExceeded>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { guest, clock, limit, ticker } = self.get_mut();
+        let Self {
+            guest,
+            clock,
+            limit,
+            ticker,
+        } = self.get_mut();
         let running = ticker.running();
         clock.enter();
         let polled = guest.as_mut().poll(context);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-
 const MIB: u64 = 1 << 20;
 
 /// The limits of one run. Sizes are bytes.
@@ -25,7 +24,7 @@ impl Default for Limits {
         Self {
             memory: 256 * MIB,
             cpu: Duration::from_secs(30),
-            run: Duration::from_secs(300),
+            run: Duration::from_mins(5),
             scratch: 64 * MIB,
             files: 1000,
         }
@@ -42,14 +41,13 @@ pub const LEAST_MEMORY: u64 = 80 * MIB;
 pub(super) const TABLE_ELEMENTS: usize = 100_000;
 
 /// The most that the engine keeps for the bookkeeping of one instance (bytes).
-pub(super) const INSTANCE_BYTES: usize = 8 * MIB as usize;
+pub(super) const INSTANCE_BYTES: usize = 8 << 20;
 
 /// Address space of one memory (bytes): with 4 GiB no access needs a bounds check.
-pub(super) const MEMORY_RESERVATION: usize = 4 * 1024 * MIB as usize;
+pub(super) const MEMORY_RESERVATION: usize = 4 << 30;
 
 /// Epoch interval: how soon a busy guest lets others run and notices that it is to stop.
 pub(super) const EPOCH_INTERVAL: Duration = Duration::from_millis(5);
 
-
 /// Where a run's monotonic clock begins: after every reading that the snapshot may hold.
-pub(super) const MONOTONIC_START: Duration = Duration::from_secs(3600);
+pub(super) const MONOTONIC_START: Duration = Duration::from_hours(1);

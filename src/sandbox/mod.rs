@@ -16,17 +16,19 @@ use std::{
 
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use wasmtime::{Enabled, Engine, InstanceAllocationStrategy, Module, PoolingAllocationConfig, Store};
-
-use self::{
-    budget::MemoryLimiter,
-    clock::{CpuClock, Metered},
-    ticker::Ticker,
+use wasmtime::{
+    Enabled, Engine, InstanceAllocationStrategy, Module, PoolingAllocationConfig, Store,
 };
+
 pub use self::{
     budget::Budget,
     limits::{LEAST_MEMORY, Limits},
     transcript::{Listener, Printed, Transcript},
+};
+use self::{
+    budget::MemoryLimiter,
+    clock::{CpuClock, Metered},
+    ticker::Ticker,
 };
 use crate::{
     image::{
@@ -166,7 +168,8 @@ impl Sandbox {
         });
         let report = reported.await;
         let _ = stop_on_drop.disarm();
-        report.unwrap_or_else(|_| Report::failed("the run was lost: its task ended without a report"))
+        report
+            .unwrap_or_else(|_| Report::failed("the run was lost: its task ended without a report"))
     }
 
     /// Whether the kernel tells which pages of an instance were written, so that recycling one costs less.
@@ -191,7 +194,9 @@ impl Shared {
         let guest = async {
             let instance = match self.guest.instantiate(&mut store, &self.state).await {
                 Ok(instance) => instance,
-                Err(error) => return Ending::Failed(format!("no instance could be made: {error:#}")),
+                Err(error) => {
+                    return Ending::Failed(format!("no instance could be made: {error:#}"));
+                }
             };
             ending(instance.turn(&mut store, RUN).await)
         };
@@ -207,7 +212,11 @@ impl Shared {
             () = tokio::time::sleep(run.limits.run) => Ending::TimeLimit,
             ended = metered => ended.unwrap_or(Ending::CpuLimit),
         };
-        let report = Report { ending, elapsed: start.elapsed(), cpu: clock.elapsed() };
+        let report = Report {
+            ending,
+            elapsed: start.elapsed(),
+            cpu: clock.elapsed(),
+        };
         (report, Some(store))
     }
 
@@ -218,13 +227,24 @@ impl Shared {
         limits: &Limits,
         clock: Arc<CpuClock>,
     ) -> Store<RunState> {
-        let scratch = ScratchLimits { bytes: limits.scratch, files: limits.files, open_files: limits::OPEN_FILES };
+        let scratch = ScratchLimits {
+            bytes: limits.scratch,
+            files: limits.files,
+            open_files: limits::OPEN_FILES,
+        };
         let budget: Arc<dyn MemoryBudget> = Arc::clone(&self.budget) as _;
         let cpu_time = Box::new(move || clock.elapsed());
         let wasi = Wasi::new(Arc::clone(&self.library), scratch, output, budget, cpu_time)
             .with_monotonic_start(limits::MONOTONIC_START);
         let limiter = MemoryLimiter::new(limits.memory, Arc::clone(&self.budget));
-        let mut store = Store::new(&self.engine, RunState { wasi, host_calls, limiter });
+        let mut store = Store::new(
+            &self.engine,
+            RunState {
+                wasi,
+                host_calls,
+                limiter,
+            },
+        );
         store.limiter(|state| &mut state.limiter);
         store.set_epoch_deadline(1);
         store.epoch_deadline_async_yield_and_update(1);
@@ -234,14 +254,17 @@ impl Shared {
 
 impl Report {
     fn failed(reason: &str) -> Self {
-        Self { ending: Ending::Failed(reason.to_owned()), elapsed: Duration::ZERO, cpu: Duration::ZERO }
+        Self {
+            ending: Ending::Failed(reason.to_owned()),
+            elapsed: Duration::ZERO,
+            cpu: Duration::ZERO,
+        }
     }
 }
 
 fn ending(turn: wasmtime::Result<i32>) -> Ending {
-    let error = match turn {
-        Ok(_) => return Ending::Returned,
-        Err(error) => error,
+    let Err(error) = turn else {
+        return Ending::Returned;
     };
     if let Some(ProcExit(code)) = error.downcast_ref::<ProcExit>() {
         return Ending::Exited(*code);

@@ -30,10 +30,15 @@ pub(super) struct Running<'a>(&'a Ticker);
 impl Ticker {
     /// Starts the thread; it ends when the ticker is dropped.
     pub(super) fn start(engine: &Engine) -> std::io::Result<Arc<Self>> {
-        let ticker =
-            Arc::new(Self { running: AtomicUsize::new(0), parked: AtomicBool::new(false), thread: std::sync::OnceLock::new() });
+        let ticker = Arc::new(Self {
+            running: AtomicUsize::new(0),
+            parked: AtomicBool::new(false),
+            thread: std::sync::OnceLock::new(),
+        });
         let (weak, engine) = (Arc::downgrade(&ticker), engine.clone());
-        let handle = thread::Builder::new().name("callgate-epoch".to_owned()).spawn(move || tick(&weak, &engine))?;
+        let handle = thread::Builder::new()
+            .name("callgate-epoch".to_owned())
+            .spawn(move || tick(&weak, &engine))?;
         // Set before any guest can run: the ticker has not been handed out yet.
         let _ = ticker.thread.set(handle.thread().clone());
         Ok(ticker)
@@ -71,7 +76,11 @@ fn tick(weak: &Weak<Ticker>, engine: &Engine) {
         thread::sleep(EPOCH_INTERVAL);
         engine.increment_epoch();
         let Some(ticker) = weak.upgrade() else { return };
-        idle = if ticker.running.load(Ordering::SeqCst) == 0 { idle + 1 } else { 0 };
+        idle = if ticker.running.load(Ordering::SeqCst) == 0 {
+            idle + 1
+        } else {
+            0
+        };
         if idle < IDLE_TICKS {
             continue;
         }

@@ -32,7 +32,12 @@ impl Transcript {
     #[must_use]
     pub fn new(limit: u64, listener: Option<Listener>) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        Self(Arc::new(Mutex::new(Inner { kept: Vec::new(), limit, truncated: false, listener })))
+        Self(Arc::new(Mutex::new(Inner {
+            kept: Vec::new(),
+            limit,
+            truncated: false,
+            listener,
+        })))
     }
 
     /// What was printed so far.
@@ -48,7 +53,10 @@ impl Transcript {
                 kept = &kept[..error.valid_up_to()];
             }
         }
-        Printed { text: String::from_utf8_lossy(kept).into_owned(), truncated: inner.truncated }
+        Printed {
+            text: String::from_utf8_lossy(kept).into_owned(),
+            truncated: inner.truncated,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

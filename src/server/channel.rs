@@ -33,18 +33,30 @@ impl PeerChannel {
         let sender = peer.clone();
         let task = tokio::spawn(async move {
             while let Some(notification) = queue.recv().await {
-                if let Err(error) = sender.send_notification(ServerNotification::CustomNotification(notification)).await {
+                if let Err(error) = sender
+                    .send_notification(ServerNotification::CustomNotification(notification))
+                    .await
+                {
                     tracing::debug!("a withdrawal was not sent: {error}");
                 }
             }
         });
-        (Arc::new(Self { peer, request, withdrawals }), Withdrawals(task))
+        (
+            Arc::new(Self {
+                peer,
+                request,
+                withdrawals,
+            }),
+            Withdrawals(task),
+        )
     }
 
     fn notification(&self, method: &str, mut params: Value) -> CustomNotification {
         params["_meta"] = json!({ORIGINATING_REQUEST: self.request});
         let mut notification = CustomNotification::new(method, Some(params));
-        notification.extensions.insert(OriginatingRequestId(self.request.clone()));
+        notification
+            .extensions
+            .insert(OriginatingRequestId(self.request.clone()));
         notification
     }
 }
@@ -66,7 +78,9 @@ impl ClientChannel for PeerChannel {
         let notification = self.notification("notifications/tool_call_request", params);
         let peer = self.peer.clone();
         Box::pin(async move {
-            let sent = peer.send_notification(ServerNotification::CustomNotification(notification)).await;
+            let sent = peer
+                .send_notification(ServerNotification::CustomNotification(notification))
+                .await;
             sent.map_err(|error| format!("the call could not be sent to the client: {error}"))
         })
     }
@@ -74,7 +88,9 @@ impl ClientChannel for PeerChannel {
     fn cancelled(&self, request_id: &str, reason: &str) {
         let params = json!({"requestId": request_id, "reason": reason});
         // The receiver lives until the last channel is dropped.
-        let _ = self.withdrawals.send(self.notification("notifications/tool_call_cancelled", params));
+        let _ = self
+            .withdrawals
+            .send(self.notification("notifications/tool_call_cancelled", params));
     }
 }
 
@@ -83,7 +99,9 @@ pub struct Refusing(pub &'static str);
 
 impl Route for Refusing {
     fn call(&self, _: ToolCall) -> RouteAnswer {
-        Box::pin(std::future::ready(Err(RouteError::NotSent(self.0.to_owned()))))
+        Box::pin(std::future::ready(Err(RouteError::NotSent(
+            self.0.to_owned(),
+        ))))
     }
 
     fn withdraw(&self, _: &str, _: &str) {}

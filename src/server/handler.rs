@@ -8,9 +8,9 @@ use std::sync::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, CustomNotification, ExtensionCapabilities, Implementation,
-        ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ServerCapabilities,
-        ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CustomNotification,
+        ExtensionCapabilities, Implementation, ListToolsResult, PaginatedRequestParams,
+        ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
     },
     service::{NotificationContext, RequestContext},
 };
@@ -35,7 +35,8 @@ const FIRST_DECLARING_REVISION: &str = "2026-07-28";
 
 const NOT_ASKED: &str = "this client has not declared that it answers tool calls. It can declare the capability \
      extension `callgate/tool-callbacks`, or the operator can start callgate with `--callbacks notify`";
-const REFUSED: &str = "this server was started with `--callbacks refuse`: code may not call the client's tools";
+const REFUSED: &str =
+    "this server was started with `--callbacks refuse`: code may not call the client's tools";
 
 /// One MCP server; cheap to clone, all clones are the same.
 #[derive(Clone)]
@@ -63,7 +64,13 @@ impl Callgate {
     #[must_use]
     pub fn new(settings: Settings, loader: Loader, stop: CancellationToken) -> Self {
         let pending = Arc::new(PendingCalls::default());
-        Self(Arc::new(Inner { settings, loader, pending, under_way: AtomicUsize::new(0), stop }))
+        Self(Arc::new(Inner {
+            settings,
+            loader,
+            pending,
+            under_way: AtomicUsize::new(0),
+            stop,
+        }))
     }
 
     /// The calls that wait for a client's answer.
@@ -78,7 +85,11 @@ impl Callgate {
         self.0.under_way.load(Ordering::SeqCst)
     }
 
-    async fn run_python_code(&self, arguments: Map<String, Value>, context: RequestContext<RoleServer>) -> CallToolResult {
+    async fn run_python_code(
+        &self,
+        arguments: Map<String, Value>,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         self.0.under_way.fetch_add(1, Ordering::SeqCst);
         let _under_way = UnderWay(&self.0.under_way);
         let outcome = match program(arguments) {
@@ -98,7 +109,9 @@ impl Callgate {
             Err(reason) => return RunOutcome::internal(reason),
         };
         let (channel, withdrawals) = PeerChannel::open(context.peer.clone(), context.id.clone());
-        let pieces = self.execute(&sandbox, program, self.route(context, channel), context).await;
+        let pieces = self
+            .execute(&sandbox, program, self.route(context, channel), context)
+            .await;
         withdrawals.sent().await;
         let outcome = RunOutcome::new(pieces, &self.0.settings);
         if context.ct.is_cancelled() {
@@ -116,7 +129,12 @@ impl Callgate {
     ) -> Pieces {
         let settings = &self.0.settings;
         let stop = self.0.stop.child_token();
-        let gate = Arc::new(Gate::new(program, route, settings.call_limits.clone(), stop.clone()));
+        let gate = Arc::new(Gate::new(
+            program,
+            route,
+            settings.call_limits.clone(),
+            stop.clone(),
+        ));
         let transcript = Transcript::new(settings.max_output, None);
         let run = Run {
             host_calls: Arc::clone(&gate) as _,
@@ -134,7 +152,13 @@ impl Callgate {
             }
         };
         let calls = gate.close();
-        Pieces { report, finish: gate.finish(), stopped: gate.stopped(), calls, printed: transcript.printed() }
+        Pieces {
+            report,
+            finish: gate.finish(),
+            stopped: gate.stopped(),
+            calls,
+            printed: transcript.printed(),
+        }
     }
 
     /// The sandbox; while it is being made, the client hears of it if it asked to.
@@ -144,7 +168,8 @@ impl Callgate {
         let loading = self.0.loader.sandbox(|step: Step| {
             steps += 1;
             let progress = token.clone().map(|token| {
-                ProgressNotificationParam::new(token, f64::from(steps)).with_message(format!("Preparing the Python runtime: {}", step.label()))
+                ProgressNotificationParam::new(token, f64::from(steps))
+                    .with_message(format!("Preparing the Python runtime: {}", step.label()))
             });
             let peer = context.peer.clone();
             async move {
@@ -159,7 +184,11 @@ impl Callgate {
     }
 
     /// Whether and how this client is asked to answer tool calls.
-    fn route(&self, context: &RequestContext<RoleServer>, channel: Arc<PeerChannel>) -> Arc<dyn Route> {
+    fn route(
+        &self,
+        context: &RequestContext<RoleServer>,
+        channel: Arc<PeerChannel>,
+    ) -> Arc<dyn Route> {
         let asked = match self.0.settings.callbacks {
             Callbacks::Notify => true,
             Callbacks::Refuse => return Arc::new(Refusing(REFUSED)),
@@ -168,16 +197,25 @@ impl Callgate {
         if !asked {
             return Arc::new(Refusing(NOT_ASKED));
         }
-        Arc::new(ClientRoute { pending: Arc::clone(&self.0.pending), channel })
+        Arc::new(ClientRoute {
+            pending: Arc::clone(&self.0.pending),
+            channel,
+        })
     }
 }
 
 impl ServerHandler for Callgate {
     fn get_info(&self) -> ServerConfig {
         let mut capabilities = ServerCapabilities::builder().enable_tools().build();
-        capabilities.extensions = Some(ExtensionCapabilities::from([(schema::CALLBACKS_EXTENSION.to_owned(), Map::new())]));
-        let implementation = Implementation::new("callgate", env!("CARGO_PKG_VERSION")).with_title("callgate");
-        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(schema::INSTRUCTIONS)
+        capabilities.extensions = Some(ExtensionCapabilities::from([(
+            schema::CALLBACKS_EXTENSION.to_owned(),
+            Map::new(),
+        )]));
+        let implementation =
+            Implementation::new("callgate", env!("CARGO_PKG_VERSION")).with_title("callgate");
+        ServerConfig::new(capabilities)
+            .with_server_info(implementation)
+            .with_instructions(schema::INSTRUCTIONS)
     }
 
     async fn list_tools(
@@ -185,7 +223,9 @@ impl ServerHandler for Callgate {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(vec![schema::run_python_code()]))
+        Ok(ListToolsResult::with_all_items(vec![
+            schema::run_python_code(),
+        ]))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -198,21 +238,37 @@ impl ServerHandler for Callgate {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         if request.name != schema::RUN_PYTHON_CODE {
-            let message = format!("unknown tool `{}`; this server has `{}`", request.name, schema::RUN_PYTHON_CODE);
+            let message = format!(
+                "unknown tool `{}`; this server has `{}`",
+                request.name,
+                schema::RUN_PYTHON_CODE
+            );
             return Err(ErrorData::invalid_params(message, None));
         }
-        Ok(self.run_python_code(request.arguments.unwrap_or_default(), context).await.into())
+        Ok(self
+            .run_python_code(request.arguments.unwrap_or_default(), context)
+            .await
+            .into())
     }
 
-    async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleServer>) {
-        tracing::debug!("a notification that callgate does not know was dropped: {}", notification.method);
+    async fn on_custom_notification(
+        &self,
+        notification: CustomNotification,
+        _: NotificationContext<RoleServer>,
+    ) {
+        tracing::debug!(
+            "a notification that callgate does not know was dropped: {}",
+            notification.method
+        );
     }
 }
 
 fn program(arguments: Map<String, Value>) -> Result<Program, String> {
     let arguments = Value::Object(arguments);
     schema::check_arguments(&arguments)?;
-    let Value::Object(mut arguments) = arguments else { return Err("the arguments are not an object".to_owned()) };
+    let Value::Object(mut arguments) = arguments else {
+        return Err("the arguments are not an object".to_owned());
+    };
     let Some(Value::String(source)) = arguments.remove("python_code") else {
         return Err("`python_code` must be a string".to_owned());
     };
@@ -225,13 +281,19 @@ fn program(arguments: Map<String, Value>) -> Result<Program, String> {
         _ => Map::new(),
     };
     let offered = OfferedTools::parse(&tools).map_err(|error| error.to_string())?;
-    Ok(Program { source, tools, offered, global_variables })
+    Ok(Program {
+        source,
+        tools,
+        offered,
+        global_variables,
+    })
 }
 
 fn answers_callbacks(context: &RequestContext<RoleServer>) -> bool {
     let capabilities = context.client_capabilities();
     let extensions = capabilities.and_then(|capabilities| capabilities.extensions);
-    let declared = extensions.is_some_and(|extensions| extensions.contains_key(schema::CALLBACKS_EXTENSION));
+    let declared =
+        extensions.is_some_and(|extensions| extensions.contains_key(schema::CALLBACKS_EXTENSION));
     let version: Option<ProtocolVersion> = context.protocol_version();
     let must_declare = version.is_some_and(|version| version.as_str() >= FIRST_DECLARING_REVISION);
     declared || !must_declare
@@ -239,7 +301,10 @@ fn answers_callbacks(context: &RequestContext<RoleServer>) -> bool {
 
 /// A cancelled request gets no response, so what its run did is told here.
 fn log_cancelled(context: &RequestContext<RoleServer>, outcome: &RunOutcome) {
-    let calls: Vec<String> =
-        outcome.calls.iter().map(|call| format!("{}: {}", call.tool_name, call.outcome.describe())).collect();
+    let calls: Vec<String> = outcome
+        .calls
+        .iter()
+        .map(|call| format!("{}: {}", call.tool_name, call.outcome.describe()))
+        .collect();
     tracing::info!(request = %context.id, calls = ?calls, "the run was cancelled");
 }

@@ -1,15 +1,15 @@
 //! The sandbox, loaded in the background: the handshake never waits for an image to be built.
 
-use std::{
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
 use super::settings::Settings;
 use crate::{
-    image::{Image, Store, progress::{Reporter, Step}},
+    image::{
+        Image, Store,
+        progress::{Reporter, Step},
+    },
     sandbox::Sandbox,
 };
 
@@ -53,7 +53,10 @@ impl Loader {
     ///
     /// # Errors
     /// Why it can't be had.
-    pub async fn sandbox<F: Future<Output = ()>>(&self, mut waiting: impl FnMut(Step) -> F) -> Result<Arc<Sandbox>, String> {
+    pub async fn sandbox<F: Future<Output = ()>>(
+        &self,
+        mut waiting: impl FnMut(Step) -> F,
+    ) -> Result<Arc<Sandbox>, String> {
         let mut receiver = self.0.clone();
         loop {
             let loading = receiver.borrow_and_update().clone();

@@ -1,10 +1,6 @@
 //! From the end of a run to one result: text for the model, structured content for programs.
 
-use std::{
-    fmt::Write as _,
-    sync::LazyLock,
-    time::Duration,
-};
+use std::{fmt::Write as _, sync::LazyLock, time::Duration};
 
 use regex::{Captures, Regex};
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -65,7 +61,13 @@ impl RunOutcome {
     /// Puts the pieces together.
     #[must_use]
     pub fn new(pieces: Pieces, settings: &Settings) -> Self {
-        let Pieces { report, finish, stopped, calls, printed } = pieces;
+        let Pieces {
+            report,
+            finish,
+            stopped,
+            calls,
+            printed,
+        } = pieces;
         let mut outcome = Self {
             printed,
             return_value: Value::Null,
@@ -108,8 +110,11 @@ impl RunOutcome {
             ReturnMode::Json => self.json_text(),
         };
         let structured = serde_json::to_value(self.structured()).unwrap_or_default();
-        let mut result =
-            if self.error.is_some() { CallToolResult::structured_error(structured) } else { CallToolResult::structured(structured) };
+        let mut result = if self.error.is_some() {
+            CallToolResult::structured_error(structured)
+        } else {
+            CallToolResult::structured(structured)
+        };
         result.content = vec![ContentBlock::text(text)];
         result
     }
@@ -131,13 +136,20 @@ impl RunOutcome {
         match finish.status {
             FinishStatus::Success => self.return_value = finish.return_value,
             FinishStatus::RunError => {
-                self.error = Some(finish.error.unwrap_or_else(|| error("exception", None, "the program failed".to_owned())));
+                self.error =
+                    Some(finish.error.unwrap_or_else(|| {
+                        error("exception", None, "the program failed".to_owned())
+                    }));
             }
         }
     }
 
     fn status(&self) -> &'static str {
-        if self.error.is_some() { "run-error" } else { "success" }
+        if self.error.is_some() {
+            "run-error"
+        } else {
+            "success"
+        }
     }
 
     fn structured(&self) -> Structured<'_> {
@@ -215,7 +227,12 @@ pub fn value_text(value: &Value) -> Option<String> {
 }
 
 fn error(kind: &str, type_name: Option<&str>, message: String) -> ProgramError {
-    ProgramError { kind: kind.to_owned(), type_name: type_name.map(str::to_owned), message, traceback: None }
+    ProgramError {
+        kind: kind.to_owned(),
+        type_name: type_name.map(str::to_owned),
+        message,
+        traceback: None,
+    }
 }
 
 fn limit_error(ending: &Ending, stopped: Option<Stopped>, settings: &Settings) -> ProgramError {
@@ -224,28 +241,41 @@ fn limit_error(ending: &Ending, stopped: Option<Stopped>, settings: &Settings) -
         (_, Some(Stopped::CallLimit)) => error(
             "call_limit",
             None,
-            format!("the program made more than {} tool calls and was stopped (--max-tool-calls)", settings.call_limits.calls),
+            format!(
+                "the program made more than {} tool calls and was stopped (--max-tool-calls)",
+                settings.call_limits.calls
+            ),
         ),
         (Ending::CpuLimit, _) => error(
             "cpu_limit",
             None,
-            format!("the program ran for more than {} of processor time and was stopped (--cpu-timeout)", duration(settings.limits.cpu)),
+            format!(
+                "the program ran for more than {} of processor time and was stopped (--cpu-timeout)",
+                duration(settings.limits.cpu)
+            ),
         ),
         (Ending::TimeLimit, _) => error(
             "time_limit",
             None,
-            format!("the program took more than {}, waiting included, and was stopped (--run-timeout)", duration(settings.limits.run)),
+            format!(
+                "the program took more than {}, waiting included, and was stopped (--run-timeout)",
+                duration(settings.limits.run)
+            ),
         ),
         (Ending::Stopped, _) => error("cancelled", None, "the run was cancelled".to_owned()),
         (Ending::Crashed(reason), _) => error(
             "crashed",
             None,
-            format!("Python itself crashed ({reason}): most often recursion or nesting that is too deep. Nothing else was harmed"),
+            format!(
+                "Python itself crashed ({reason}): most often recursion or nesting that is too deep. Nothing else was harmed"
+            ),
         ),
         (Ending::Failed(reason), _) => error("internal", None, reason.clone()),
-        (Ending::Returned | Ending::Exited(_), _) => {
-            error("crashed", None, "the program ended without saying how".to_owned())
-        }
+        (Ending::Returned | Ending::Exited(_), _) => error(
+            "crashed",
+            None,
+            "the program ended without saying how".to_owned(),
+        ),
     }
 }
 
@@ -256,10 +286,19 @@ fn section(text: &mut String, tag: &str, content: &str) {
 /// Escapes what could open or close a section of this name.
 fn escaped(tag: &str, content: &str) -> String {
     static TAGS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
-        let tag = |tag: &'static str| Regex::new(&format!(r"(?i)</?\s*{tag}(?:.*?>)?")).ok().map(|regex| (tag, regex));
-        ["output", "return_value", "error", "tool_calls"].into_iter().filter_map(tag).collect()
+        let tag = |tag: &'static str| {
+            Regex::new(&format!(r"(?i)</?\s*{tag}(?:.*?>)?"))
+                .ok()
+                .map(|regex| (tag, regex))
+        };
+        ["output", "return_value", "error", "tool_calls"]
+            .into_iter()
+            .filter_map(tag)
+            .collect()
     });
-    let Some((_, regex)) = TAGS.iter().find(|(name, _)| *name == tag) else { return content.to_owned() };
+    let Some((_, regex)) = TAGS.iter().find(|(name, _)| *name == tag) else {
+        return content.to_owned();
+    };
     let escape = |found: &Captures<'_>| found[0].replace('<', "&lt;").replace('>', "&gt;");
     regex.replace_all(content, escape).into_owned()
 }
@@ -275,7 +314,11 @@ fn call_lines(calls: &[CallRecord]) -> String {
         .iter()
         .take(LISTED)
         .map(|call| {
-            let server = call.server_name.as_deref().map(|server| format!("{server}.")).unwrap_or_default();
+            let server = call
+                .server_name
+                .as_deref()
+                .map(|server| format!("{server}."))
+                .unwrap_or_default();
             // A name is the guest's or the client's text: it may not break the line.
             let name = format!("{server}{}", call.tool_name).replace(['\n', '\r'], " ");
             let name: String = name.chars().take(200).collect();

@@ -140,17 +140,28 @@ pub fn run_python_code() -> Tool {
 /// # Errors
 /// Every violation, with the place.
 pub fn check_arguments(arguments: &Value) -> Result<(), String> {
-    static VALIDATOR: LazyLock<Option<Validator>> = LazyLock::new(|| jsonschema::validator_for(&INPUT).ok());
-    let Some(validator) = VALIDATOR.as_ref() else { return Ok(()) };
+    static VALIDATOR: LazyLock<Option<Validator>> =
+        LazyLock::new(|| jsonschema::validator_for(&INPUT).ok());
+    let Some(validator) = VALIDATOR.as_ref() else {
+        return Ok(());
+    };
     let errors: Vec<String> = validator
         .iter_errors(arguments)
         .take(5)
         .map(|error| {
             let path = error.instance_path().to_string();
-            let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
+            let place = if path.is_empty() {
+                String::new()
+            } else {
+                format!("{path}: ")
+            };
             let text = error.to_string();
             // The message quotes the value, which may be megabytes of source.
-            let text = if text.len() > 300 { format!("{:?} is wrong here", error.kind()) } else { text };
+            let text = if text.len() > 300 {
+                format!("{:?} is wrong here", error.kind())
+            } else {
+                text
+            };
             format!("{place}{}", text.chars().take(300).collect::<String>())
         })
         .collect();

@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::{gate::CallLimits, image::Recipe, sandbox::{Capacity, Limits}};
+use crate::{
+    gate::CallLimits,
+    image::Recipe,
+    sandbox::{Capacity, Limits},
+};
 
 /// How the text of a result is written (mcp-run-python has the same choice).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

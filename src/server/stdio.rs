@@ -49,21 +49,32 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
     let (outgoing, queue) = mpsc::channel::<Vec<u8>>(WRITE_QUEUE);
     let (messages, incoming) = mpsc::channel(WRITE_QUEUE);
     let input_ended = CancellationToken::new();
-    let writer = std::thread::Builder::new().name("callgate-stdout".to_owned()).spawn(move || write_lines(queue))?;
+    let writer = std::thread::Builder::new()
+        .name("callgate-stdout".to_owned())
+        .spawn(move || write_lines(queue))?;
     let reader = Reader {
         pending: Arc::clone(server.pending()),
         messages,
         outgoing: outgoing.clone(),
         ended: input_ended.clone(),
     };
-    std::thread::Builder::new().name("callgate-stdin".to_owned()).spawn(move || reader.read(io::stdin().lock()))?;
+    std::thread::Builder::new()
+        .name("callgate-stdin".to_owned())
+        .spawn(move || reader.read(io::stdin().lock()))?;
 
-    let transport = Stdio { incoming, outgoing: Some(outgoing) };
+    let transport = Stdio {
+        incoming,
+        outgoing: Some(outgoing),
+    };
     let serving = tokio::spawn({
         let server = server.clone();
         async move {
             match server.serve(transport).await {
-                Ok(running) => running.waiting().await.map(drop).map_err(|error| error.to_string()),
+                Ok(running) => running
+                    .waiting()
+                    .await
+                    .map(drop)
+                    .map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             }
         }
@@ -94,13 +105,20 @@ struct Stdio {
 impl Transport<RoleServer> for Stdio {
     type Error = io::Error;
 
-    fn send(&mut self, item: TxJsonRpcMessage<RoleServer>) -> impl Future<Output = io::Result<()>> + Send + 'static {
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let outgoing = self.outgoing.clone();
         async move {
             let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the connection is closed");
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
-            outgoing.ok_or_else(closed)?.send(line).await.map_err(|_| closed())
+            outgoing
+                .ok_or_else(closed)?
+                .send(line)
+                .await
+                .map_err(|_| closed())
         }
     }
 
@@ -180,7 +198,10 @@ impl Reader {
         }
         if mentions_response(line) {
             match serde_json::from_slice::<Envelope>(line) {
-                Ok(Envelope { method: Some(method), params }) if method == RESPONSE_METHOD => {
+                Ok(Envelope {
+                    method: Some(method),
+                    params,
+                }) if method == RESPONSE_METHOD => {
                     if let Err(dropped) = self.pending.resolve(params.unwrap_or_default()) {
                         tracing::warn!("{dropped}");
                     }
@@ -199,7 +220,11 @@ impl Reader {
     /// Answers what is not a message, where it can be answered.
     fn refuse(&self, line: &[u8], error: &serde_json::Error) {
         let (id, code, message) = match serde_json::from_slice::<Value>(line) {
-            Err(error) => (Value::Null, -32700, format!("not JSON: {error}; send one JSON-RPC message a line")),
+            Err(error) => (
+                Value::Null,
+                -32700,
+                format!("not JSON: {error}; send one JSON-RPC message a line"),
+            ),
             Ok(Value::Array(_)) => (
                 Value::Null,
                 -32600,
@@ -211,12 +236,26 @@ impl Reader {
             }
             Ok(message) if message["method"].is_string() => {
                 let id = message["id"].clone();
-                (id, -32602, format!("the parameters of `{}` are not as the protocol has them: {error}", message["method"].as_str().unwrap_or_default()))
+                (
+                    id,
+                    -32602,
+                    format!(
+                        "the parameters of `{}` are not as the protocol has them: {error}",
+                        message["method"].as_str().unwrap_or_default()
+                    ),
+                )
             }
-            Ok(message) => (message.get("id").cloned().unwrap_or_default(), -32600, format!("not a JSON-RPC message: {error}")),
+            Ok(message) => (
+                message.get("id").cloned().unwrap_or_default(),
+                -32600,
+                format!("not a JSON-RPC message: {error}"),
+            ),
         };
         tracing::warn!("{message}");
-        let mut answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string().into_bytes();
+        let mut answer =
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+                .to_string()
+                .into_bytes();
         answer.push(b'\n');
         let _ = self.outgoing.blocking_send(answer);
     }
@@ -228,14 +267,19 @@ impl Reader {
         if mentions_response(head)
             && let Some(request_id) = request_id(head)
         {
-            let answer = Err(RouteError::Failed(format!("the answer is too large: {reason}")));
+            let answer = Err(RouteError::Failed(format!(
+                "the answer is too large: {reason}"
+            )));
             if let Err(dropped) = self.pending.answer(&request_id, answer) {
                 tracing::warn!("{dropped}");
             }
             return;
         }
-        let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": reason}});
-        let _ = self.outgoing.blocking_send(format!("{error}\n").into_bytes());
+        let error =
+            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": reason}});
+        let _ = self
+            .outgoing
+            .blocking_send(format!("{error}\n").into_bytes());
     }
 }
 
@@ -243,7 +287,10 @@ impl Reader {
 fn mentions_response(line: &[u8]) -> bool {
     // The name stands near one end of the line in whatever order the keys are.
     let window = KEPT_OF_LONG_LINE.min(line.len());
-    let find = |part: &[u8]| part.windows(RESPONSE_METHOD.len()).any(|window| window == RESPONSE_METHOD.as_bytes());
+    let find = |part: &[u8]| {
+        part.windows(RESPONSE_METHOD.len())
+            .any(|window| window == RESPONSE_METHOD.as_bytes())
+    };
     find(&line[..window]) || find(&line[line.len() - window..])
 }
 
@@ -251,14 +298,21 @@ fn mentions_response(line: &[u8]) -> bool {
 fn request_id(head: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(head);
     let (_, rest) = text.split_once("\"requestId\"")?;
-    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let rest = rest
+        .trim_start()
+        .strip_prefix(':')?
+        .trim_start()
+        .strip_prefix('"')?;
     rest.split_once('"').map(|(id, _)| id.to_owned())
 }
 
 /// Reads one line into `line`. Of one that is too long only the beginning is kept.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     line.clear();
-    let read = input.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', line)?;
+    let read = input
+        .by_ref()
+        .take(LONGEST_LINE as u64)
+        .read_until(b'\n', line)?;
     if read == 0 {
         return Ok(Line::End);
     }

@@ -19,8 +19,11 @@ pub const ROOT: LibraryId = 0;
 /// It is read with `pread`, never mapped: a mapped file that shrinks would kill the process.
 #[derive(Clone, Debug)]
 pub struct LibrarySlice {
+    /// The file.
     pub file: Arc<File>,
+    /// Where the range begins (bytes).
     pub offset: u64,
+    /// How long it is (bytes).
     pub len: u64,
 }
 
@@ -45,10 +48,13 @@ impl LibrarySlice {
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     #[error("the guest path {0:?} is not absolute and plain")]
+    /// It must begin with `/` and have no empty, `.` or `..` part.
     BadPath(String),
     #[error("the guest path {0:?} is there already")]
+    /// Each path can be added once.
     Exists(String),
     #[error("the guest path {0:?} leads through a file")]
+    /// Only directories and archives have children.
     ThroughFile(String),
 }
 
@@ -85,6 +91,7 @@ pub struct Library {
 }
 
 impl Library {
+    /// An empty tree to add to.
     #[must_use]
     pub fn builder() -> LibraryBuilder {
         LibraryBuilder::default()

@@ -53,12 +53,15 @@ pub struct ScratchLimits {
 /// A stream that the guest writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
+    /// Standard output.
     Stdout,
+    /// Standard error.
     Stderr,
 }
 
 /// Takes what the guest prints. It never fails: the implementor caps, and drops what is too much.
 pub trait Output: Send {
+    /// Takes one write of the guest.
     fn write(&mut self, stream: Stream, bytes: &[u8]);
 }
 
@@ -66,6 +69,7 @@ pub trait Output: Send {
 pub trait MemoryBudget: Send + Sync {
     /// Takes bytes, or returns false and takes none.
     fn reserve(&self, bytes: u64) -> bool;
+    /// Gives back what was taken.
     fn release(&self, bytes: u64);
 }
 
@@ -84,6 +88,7 @@ pub struct Wasi {
 
 impl Wasi {
     #[must_use]
+    /// The WASI of one run: an empty scratch over `library`, no arguments, no environment.
     pub fn new(
         library: Arc<Library>,
         limits: ScratchLimits,
