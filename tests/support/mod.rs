@@ -191,6 +191,11 @@ impl Client {
         line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("it is a number")
     }
 
+    /// Closes the server's input.
+    pub fn end_input(&mut self) {
+        drop(self.input.take());
+    }
+
     /// Closes the server's input and waits for its end; returns how it ended and how long it took.
     pub fn close(mut self) -> (ExitStatus, Duration) {
         drop(self.input.take());

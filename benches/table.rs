@@ -1,0 +1,216 @@
+//! `just bench`: the numbers of SPECIFICATION.md, in one table.
+//!
+//! Machines are noisy: every line is a median, and lines that compare are measured in turns.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::{
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use callgate::{
+    gate::{CallLimits, Gate, OfferedTools, Program, Route, RouteAnswer, ToolCall},
+    image::{Image, Recipe, Store, progress::Silent},
+    sandbox::{Budget, Capacity, Ending, Limits, Run, Sandbox, Transcript},
+};
+use serde_json::{Map, Value, json};
+use support::{Client, structured, tool};
+use tokio_util::sync::CancellationToken;
+
+const PANDAS: &str = "import pandas as pd\n\
+    df = pd.DataFrame({'city': ['Oslo', 'Rome', 'Oslo'], 'sales': [3, 5, 4]})\n\
+    print(df.groupby('city').sum())";
+
+const FIBONACCI: &str = "def fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\nfib(27)";
+
+const LOOP: &str = "d = {}\nfor i in range(1_000_000):\n    d[i % 1000] = str(i)";
+
+/// Measures a program inside Python, so that neither start counts. The process wants it in seconds.
+const TIMED: &str = "import time\nstart = time.perf_counter()\nexec(CODE)\nelapsed = time.perf_counter() - start\n";
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("threads");
+    let store = Store::open(Store::default_root()).expect("the cache");
+    let image = Image::ensure(&store, &Recipe::named("default"), &Silent).expect("the image");
+    println!("| what | p50 | p99 |\n| --- | --- | --- |");
+    runtime.block_on(in_process(&image));
+    over_stdio();
+    process_start();
+    memory();
+    runtime.block_on(processor_bound(&image));
+}
+
+async fn in_process(image: &Image) {
+    let sandbox = Sandbox::new(image, capacity(16)).expect("the sandbox");
+    line("fresh run, `print(1+1)`, in process", runs(&sandbox, "print(1+1)", 1000).await);
+    line("fresh run, a DataFrame grouped and printed, in process", runs(&sandbox, PANDAS, 200).await);
+    line("one callback, in process, seen by the guest", callbacks_in_process(&sandbox).await);
+    println!("| runs of `print(1+1)` a second, two at a time | {:.0} | |", throughput(sandbox).await);
+}
+
+async fn runs(sandbox: &Sandbox, code: &str, count: usize) -> Vec<Duration> {
+    run(sandbox, code, Value::Null).await;
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        let start = Instant::now();
+        run(sandbox, code, Value::Null).await;
+        times.push(start.elapsed());
+    }
+    times
+}
+
+async fn callbacks_in_process(sandbox: &Sandbox) -> Vec<Duration> {
+    let value = run(sandbox, CALLBACKS, tool("add", json!({"a": {"type": "integer"}}))).await;
+    seconds(&value)
+}
+
+/// The time of each of 1,000 calls, in seconds, as the guest sees it.
+const CALLBACKS: &str = "import time\ntimes = []\nfor i in range(1000):\n    start = time.perf_counter()\n    add(a=i)\n    \
+    times.append(time.perf_counter() - start)\ntimes";
+
+async fn throughput(sandbox: Sandbox) -> f64 {
+    const EACH: u32 = 1000;
+    let sandbox = Arc::new(sandbox);
+    let start = Instant::now();
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let sandbox = Arc::clone(&sandbox);
+            tokio::spawn(async move {
+                for _ in 0..EACH {
+                    run(&sandbox, "print(1+1)", Value::Null).await;
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.await.expect("the worker ends well");
+    }
+    f64::from(2 * EACH) / start.elapsed().as_secs_f64()
+}
+
+fn over_stdio() {
+    let mut client = Client::start(&[]);
+    client.run("print(1+1)");
+    let times: Vec<Duration> = (0..1000)
+        .map(|_| {
+            let start = Instant::now();
+            client.run("print(1+1)");
+            start.elapsed()
+        })
+        .collect();
+    line("`print(1+1)` over stdio, request to result", times);
+    let tools = json!([tool("add", json!({"a": {"type": "integer"}}))]);
+    let result = client.run_with(CALLBACKS, tools, &mut |call| Some(json!({"result": call["arguments"]["a"]})));
+    line("one callback over stdio, seen by the guest", seconds(&structured(&result)["return_value"]));
+}
+
+fn process_start() {
+    let times = (0..20)
+        .map(|_| {
+            let start = Instant::now();
+            let mut client = Client::start(&[]);
+            client.run("print(1+1)");
+            start.elapsed()
+        })
+        .collect();
+    line("process start to first result, image cached", times);
+}
+
+/// Anonymous memory of the process for each further suspended run.
+fn memory() {
+    for count in [100, 1000] {
+        let mut client = Client::start(&["--tool-timeout", "5m"]);
+        client.run("print(1+1)");
+        let tools = json!([tool("wait", json!({}))]);
+        let suspend = |client: &mut Client| {
+            client.start_run(json!({"python_code": "wait()", "available_tools": tools}));
+            while client.receive()["method"] != "notifications/tool_call_request" {}
+        };
+        suspend(&mut client);
+        let before = client.anonymous_kib();
+        for _ in 0..count {
+            suspend(&mut client);
+        }
+        let each = client.anonymous_kib().saturating_sub(before) / count;
+        println!("| anonymous memory of one more suspended run, of {count} | {each} KiB | |");
+    }
+}
+
+async fn processor_bound(image: &Image) {
+    let sandbox = Sandbox::new(image, capacity(2)).expect("the sandbox");
+    for (name, code) in [("fib(27)", FIBONACCI), ("dict and str loop", LOOP)] {
+        let (mut inside, mut outside) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            let timed = format!("CODE = {code:?}\n{TIMED}elapsed");
+            inside.push(run(&sandbox, &timed, Value::Null).await.as_f64().unwrap_or(f64::NAN));
+            outside.push(native(&format!("CODE = {code:?}\n{TIMED}print(elapsed)")));
+        }
+        let ratio = median(&mut inside) / median(&mut outside);
+        println!("| {name}, times the machine's python3 | × {ratio:.2} | |");
+    }
+}
+
+fn native(code: &str) -> f64 {
+    let output = Command::new("python3").args(["-c", code]).output().expect("python3 runs");
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("it prints seconds")
+}
+
+fn median(numbers: &mut [f64]) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+fn capacity(runs: u32) -> Capacity {
+    Capacity { runs, memory: Budget::half_of_machine() }
+}
+
+/// Runs a program whose tool, if any, answers at once; returns its value.
+async fn run(sandbox: &Sandbox, source: &str, tool: Value) -> Value {
+    let tools: Vec<Value> = if tool.is_null() { Vec::new() } else { vec![tool] };
+    let offered = OfferedTools::parse(&tools).expect("the tool is right");
+    let program = Program { source: source.to_owned(), tools, offered, global_variables: Map::new() };
+    let stop = CancellationToken::new();
+    let gate = Arc::new(Gate::new(program, Arc::new(Echo), CallLimits::default(), stop.clone()));
+    let report = sandbox
+        .run(Run {
+            host_calls: Arc::clone(&gate) as _,
+            output: Box::new(Transcript::new(1 << 20, None)),
+            limits: Limits::default(),
+            stop,
+        })
+        .await;
+    assert_eq!(report.ending, Ending::Returned);
+    let finish = gate.finish().expect("the program has ended");
+    assert!(finish.error.is_none(), "{:?}", finish.error);
+    finish.return_value
+}
+
+struct Echo;
+
+impl Route for Echo {
+    fn call(&self, call: ToolCall) -> RouteAnswer {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            Ok(call.arguments["a"].clone())
+        })
+    }
+
+    fn withdraw(&self, _: &str, _: &str) {}
+}
+
+fn seconds(value: &Value) -> Vec<Duration> {
+    let numbers = value.as_array().expect("a list of seconds");
+    numbers.iter().filter_map(Value::as_f64).map(Duration::from_secs_f64).collect()
+}
+
+fn line(what: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)];
+    println!("| {what} | {:.3} ms | {:.3} ms |", at(50).as_secs_f64() * 1e3, at(99).as_secs_f64() * 1e3);
+}
