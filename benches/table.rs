@@ -29,7 +29,8 @@ const FIBONACCI: &str = "def fib(n):\n    return n if n < 2 else fib(n - 1) + fi
 const LOOP: &str = "d = {}\nfor i in range(1_000_000):\n    d[i % 1000] = str(i)";
 
 /// Measures a program inside Python, so that neither start counts. The process wants it in seconds.
-const TIMED: &str = "import time\nstart = time.perf_counter()\nexec(CODE)\nelapsed = time.perf_counter() - start\n";
+const TIMED: &str =
+    "import time\nstart = time.perf_counter()\nexec(CODE)\nelapsed = time.perf_counter() - start\n";
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -48,10 +49,22 @@ fn main() {
 
 async fn in_process(image: &Image) {
     let sandbox = Sandbox::new(image, capacity(16)).expect("the sandbox");
-    line("fresh run, `print(1+1)`, in process", runs(&sandbox, "print(1+1)", 1000).await);
-    line("fresh run, a DataFrame grouped and printed, in process", runs(&sandbox, PANDAS, 200).await);
-    line("one callback, in process, seen by the guest", callbacks_in_process(&sandbox).await);
-    println!("| runs of `print(1+1)` a second, two at a time | {:.0} | |", throughput(sandbox).await);
+    line(
+        "fresh run, `print(1+1)`, in process",
+        runs(&sandbox, "print(1+1)", 1000).await,
+    );
+    line(
+        "fresh run, a DataFrame grouped and printed, in process",
+        runs(&sandbox, PANDAS, 200).await,
+    );
+    line(
+        "one callback, in process, seen by the guest",
+        callbacks_in_process(&sandbox).await,
+    );
+    println!(
+        "| runs of `print(1+1)` a second, two at a time | {:.0} | |",
+        throughput(sandbox).await
+    );
 }
 
 async fn runs(sandbox: &Sandbox, code: &str, count: usize) -> Vec<Duration> {
@@ -66,7 +79,12 @@ async fn runs(sandbox: &Sandbox, code: &str, count: usize) -> Vec<Duration> {
 }
 
 async fn callbacks_in_process(sandbox: &Sandbox) -> Vec<Duration> {
-    let value = run(sandbox, CALLBACKS, tool("add", json!({"a": {"type": "integer"}}))).await;
+    let value = run(
+        sandbox,
+        CALLBACKS,
+        tool("add", json!({"a": {"type": "integer"}})),
+    )
+    .await;
     seconds(&value)
 }
 
@@ -106,8 +124,13 @@ fn over_stdio() {
         .collect();
     line("`print(1+1)` over stdio, request to result", times);
     let tools = json!([tool("add", json!({"a": {"type": "integer"}}))]);
-    let result = client.run_with(CALLBACKS, tools, &mut |call| Some(json!({"result": call["arguments"]["a"]})));
-    line("one callback over stdio, seen by the guest", seconds(&structured(&result)["return_value"]));
+    let result = client.run_with(CALLBACKS, tools, &mut |call| {
+        Some(json!({"result": call["arguments"]["a"]}))
+    });
+    line(
+        "one callback over stdio, seen by the guest",
+        seconds(&structured(&result)["return_value"]),
+    );
 }
 
 fn process_start() {
@@ -148,7 +171,12 @@ async fn processor_bound(image: &Image) {
         let (mut inside, mut outside) = (Vec::new(), Vec::new());
         for _ in 0..5 {
             let timed = format!("CODE = {code:?}\n{TIMED}elapsed");
-            inside.push(run(&sandbox, &timed, Value::Null).await.as_f64().unwrap_or(f64::NAN));
+            inside.push(
+                run(&sandbox, &timed, Value::Null)
+                    .await
+                    .as_f64()
+                    .unwrap_or(f64::NAN),
+            );
             outside.push(native(&format!("CODE = {code:?}\n{TIMED}print(elapsed)")));
         }
         let ratio = median(&mut inside) / median(&mut outside);
@@ -157,8 +185,14 @@ async fn processor_bound(image: &Image) {
 }
 
 fn native(code: &str) -> f64 {
-    let output = Command::new("python3").args(["-c", code]).output().expect("python3 runs");
-    String::from_utf8_lossy(&output.stdout).trim().parse().expect("it prints seconds")
+    let output = Command::new("python3")
+        .args(["-c", code])
+        .output()
+        .expect("python3 runs");
+    String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .parse()
+        .expect("it prints seconds")
 }
 
 fn median(numbers: &mut [f64]) -> f64 {
@@ -167,16 +201,33 @@ fn median(numbers: &mut [f64]) -> f64 {
 }
 
 fn capacity(runs: u32) -> Capacity {
-    Capacity { runs, memory: Budget::half_of_machine() }
+    Capacity {
+        runs,
+        memory: Budget::half_of_machine(),
+    }
 }
 
 /// Runs a program whose tool, if any, answers at once; returns its value.
 async fn run(sandbox: &Sandbox, source: &str, tool: Value) -> Value {
-    let tools: Vec<Value> = if tool.is_null() { Vec::new() } else { vec![tool] };
+    let tools: Vec<Value> = if tool.is_null() {
+        Vec::new()
+    } else {
+        vec![tool]
+    };
     let offered = OfferedTools::parse(&tools).expect("the tool is right");
-    let program = Program { source: source.to_owned(), tools, offered, global_variables: Map::new() };
+    let program = Program {
+        source: source.to_owned(),
+        tools,
+        offered,
+        global_variables: Map::new(),
+    };
     let stop = CancellationToken::new();
-    let gate = Arc::new(Gate::new(program, Arc::new(Echo), CallLimits::default(), stop.clone()));
+    let gate = Arc::new(Gate::new(
+        program,
+        Arc::new(Echo),
+        CallLimits::default(),
+        stop.clone(),
+    ));
     let report = sandbox
         .run(Run {
             host_calls: Arc::clone(&gate) as _,
@@ -206,11 +257,19 @@ impl Route for Echo {
 
 fn seconds(value: &Value) -> Vec<Duration> {
     let numbers = value.as_array().expect("a list of seconds");
-    numbers.iter().filter_map(Value::as_f64).map(Duration::from_secs_f64).collect()
+    numbers
+        .iter()
+        .filter_map(Value::as_f64)
+        .map(Duration::from_secs_f64)
+        .collect()
 }
 
 fn line(what: &str, mut times: Vec<Duration>) {
     times.sort();
     let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)];
-    println!("| {what} | {:.3} ms | {:.3} ms |", at(50).as_secs_f64() * 1e3, at(99).as_secs_f64() * 1e3);
+    println!(
+        "| {what} | {:.3} ms | {:.3} ms |",
+        at(50).as_secs_f64() * 1e3,
+        at(99).as_secs_f64() * 1e3
+    );
 }

@@ -18,7 +18,12 @@ fn expect(flags: &[&str], code: &str, expected: &str, part: &str) -> Value {
 #[test]
 fn processor_time() {
     let code = "print('begun')\nwhile True: pass";
-    let result = expect(&["--cpu-timeout", "300ms"], code, "cpu_limit", "--cpu-timeout");
+    let result = expect(
+        &["--cpu-timeout", "300ms"],
+        code,
+        "cpu_limit",
+        "--cpu-timeout",
+    );
     assert_eq!(structured(&result)["output"], "begun\n");
 }
 
@@ -33,14 +38,24 @@ fn processor_time_does_not_count_waiting() {
 #[test]
 fn time_in_all() {
     let code = "import time\nprint('begun')\ntime.sleep(1000)";
-    let result = expect(&["--run-timeout", "300ms"], code, "time_limit", "--run-timeout");
+    let result = expect(
+        &["--run-timeout", "300ms"],
+        code,
+        "time_limit",
+        "--run-timeout",
+    );
     assert_eq!(structured(&result)["output"], "begun\n");
 }
 
 #[test]
 fn memory() {
     expect(&[], "x = bytearray(1 << 30)", "memory_limit", "MemoryError");
-    expect(&[], "x = []\nwhile True: x.append('a' * 100_000 + str(len(x)))", "memory_limit", "MemoryError");
+    expect(
+        &[],
+        "x = []\nwhile True: x.append('a' * 100_000 + str(len(x)))",
+        "memory_limit",
+        "MemoryError",
+    );
 }
 
 #[test]
@@ -55,8 +70,14 @@ fn memory_is_what_the_flag_says() {
 #[test]
 fn memory_of_all_runs_together() {
     let mut client = Client::start(&["--max-total-memory", "40MiB"]);
-    assert_eq!(kind(&client.run("x = bytearray(100 << 20)")), "memory_limit");
-    assert_eq!(structured(&client.run("len(bytearray(10 << 20))"))["return_value"], 10 << 20);
+    assert_eq!(
+        kind(&client.run("x = bytearray(100 << 20)")),
+        "memory_limit"
+    );
+    assert_eq!(
+        structured(&client.run("len(bytearray(10 << 20))"))["return_value"],
+        10 << 20
+    );
 }
 
 #[test]
@@ -71,14 +92,20 @@ fn output_is_cut_and_the_run_goes_on() {
 
 #[test]
 fn the_value() {
-    expect(&["--max-result", "1KiB"], "'x' * 5000", "output_limit", "--max-result");
+    expect(
+        &["--max-result", "1KiB"],
+        "'x' * 5000",
+        "output_limit",
+        "--max-result",
+    );
 }
 
 #[test]
 fn tool_calls() {
     let mut client = Client::start(&["--max-tool-calls", "5"]);
     let tools = json!([tool("add", json!({"a": {"type": "integer"}}))]);
-    let code = "for i in range(100):\n    try:\n        add(a=i)\n    except BaseException:\n        pass";
+    let code =
+        "for i in range(100):\n    try:\n        add(a=i)\n    except BaseException:\n        pass";
     let mut asked = 0;
     let result = client.run_with(code, tools, &mut |_| {
         asked += 1;
@@ -87,22 +114,34 @@ fn tool_calls() {
     assert_eq!(kind(&result), "call_limit", "{}", text(&result));
     assert!(text(&result).contains("--max-tool-calls"));
     assert_eq!(asked, 5);
-    assert_eq!(structured(&result)["tool_calls"].as_array().unwrap().len(), 5);
+    assert_eq!(
+        structured(&result)["tool_calls"].as_array().unwrap().len(),
+        5
+    );
 }
 
 #[test]
 fn arguments() {
     let mut client = Client::start(&["--max-arguments", "1KiB"]);
     let tools = json!([tool("add", json!({"a": {"type": "string"}}))]);
-    let result = client.run_with("add(a='x' * 5000)", tools, &mut |_| panic!("the client was asked"));
-    assert!(text(&result).contains("--max-arguments"), "{}", text(&result));
+    let result = client.run_with("add(a='x' * 5000)", tools, &mut |_| {
+        panic!("the client was asked")
+    });
+    assert!(
+        text(&result).contains("--max-arguments"),
+        "{}",
+        text(&result)
+    );
 }
 
 #[test]
 fn the_scratch_folder() {
     let code = "try:\n    open('big', 'wb').write(bytes(200_000))\nexcept OSError as e:\n    value = e.strerror\nvalue";
     let mut client = Client::start(&["--max-scratch", "100KiB", "--max-files", "3"]);
-    assert_eq!(structured(&client.run(code))["return_value"], "No space left on device");
+    assert_eq!(
+        structured(&client.run(code))["return_value"],
+        "No space left on device"
+    );
     let code = "n = 0\ntry:\n    for n in range(10): open(f'f{n}', 'w').close()\nexcept OSError as e:\n    pass\nn";
     assert_eq!(structured(&client.run(code))["return_value"], 3);
 }
@@ -110,13 +149,23 @@ fn the_scratch_folder() {
 #[test]
 fn more_runs_than_slots_wait_for_their_turn() {
     let mut client = Client::start(&["--max-runs", "2"]);
-    let ids: Vec<i64> = (0..20).map(|n| client.start_run(json!({"python_code": format!("import time\ntime.sleep(0.02)\n{n}")}))).collect();
+    let ids: Vec<i64> = (0..20)
+        .map(|n| {
+            client.start_run(json!({"python_code": format!("import time\ntime.sleep(0.02)\n{n}")}))
+        })
+        .collect();
     let mut values = std::collections::BTreeMap::new();
     while values.len() < ids.len() {
         let message = client.receive();
-        values.insert(message["id"].as_i64().unwrap(), structured(&message["result"])["return_value"].clone());
+        values.insert(
+            message["id"].as_i64().unwrap(),
+            structured(&message["result"])["return_value"].clone(),
+        );
     }
-    assert!(ids.iter().enumerate().all(|(n, id)| values[id] == n), "{values:?}");
+    assert!(
+        ids.iter().enumerate().all(|(n, id)| values[id] == n),
+        "{values:?}"
+    );
 }
 
 #[test]
@@ -124,23 +173,43 @@ fn a_thousand_suspended_runs_fit() {
     let mut client = Client::start(&[]);
     let tools = json!([tool("wait", json!({"n": {"type": "integer"}}))]);
     let ids: Vec<i64> = (0..1000)
-        .map(|n| client.start_run(json!({"python_code": format!("wait(n={n})"), "available_tools": tools})))
+        .map(|n| {
+            client
+                .start_run(json!({"python_code": format!("wait(n={n})"), "available_tools": tools}))
+        })
         .collect();
-    let calls: Vec<Value> = ids.iter().map(|_| client.receive()["params"].clone()).collect();
+    let calls: Vec<Value> = ids
+        .iter()
+        .map(|_| client.receive()["params"].clone())
+        .collect();
     for call in calls.iter().rev() {
-        client.notify("notifications/tool_call_response", json!({"requestId": call["requestId"], "result": call["arguments"]["n"]}));
+        client.notify(
+            "notifications/tool_call_response",
+            json!({"requestId": call["requestId"], "result": call["arguments"]["n"]}),
+        );
     }
     let mut sum = 0;
     for _ in &ids {
         let message = client.receive();
-        sum += structured(&message["result"])["return_value"].as_i64().unwrap();
+        sum += structured(&message["result"])["return_value"]
+            .as_i64()
+            .unwrap();
     }
     assert_eq!(sum, 999 * 1000 / 2);
 }
 
 #[test]
 fn limits_are_read_from_the_environment() {
-    let mut client = Client::start_in(&[], &[("CALLGATE_CPU_TIMEOUT", "200ms"), ("CALLGATE_MAX_OUTPUT", "10")]);
+    let mut client = Client::start_in(
+        &[],
+        &[
+            ("CALLGATE_CPU_TIMEOUT", "200ms"),
+            ("CALLGATE_MAX_OUTPUT", "10"),
+        ],
+    );
     assert_eq!(kind(&client.run("while True: pass")), "cpu_limit");
-    assert_eq!(structured(&client.run("print('x' * 50)"))["output"], "xxxxxxxxxx");
+    assert_eq!(
+        structured(&client.run("print('x' * 50)"))["output"],
+        "xxxxxxxxxx"
+    );
 }

@@ -9,7 +9,8 @@ use support::{Client, kind, structured, text};
 fn the_text_of_a_success_is_what_mcp_run_python_prints() {
     let mut client = Client::start(&[]);
     let result = client.run("x = 4\nprint(f'{x=}')\nx");
-    let expected = "<status>success</status>\n<output>\nx=4\n</output>\n<return_value>\n4\n</return_value>";
+    let expected =
+        "<status>success</status>\n<output>\nx=4\n</output>\n<return_value>\n4\n</return_value>";
     assert_eq!(text(&result), expected);
     assert_ne!(result["isError"], true);
 }
@@ -37,21 +38,33 @@ fn empty_sections_are_left_out_and_strings_stand_as_they_are() {
     assert_eq!(text(&client.run("None")), "<status>success</status>");
     assert_eq!(text(&client.run("")), "<status>success</status>");
     let result = client.run("'two\\nlines'");
-    assert_eq!(text(&result), "<status>success</status>\n<return_value>\ntwo\nlines\n</return_value>");
+    assert_eq!(
+        text(&result),
+        "<status>success</status>\n<return_value>\ntwo\nlines\n</return_value>"
+    );
     let result = client.run("{'a': [1, 2], 'b': {}}");
     let expected = "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {}\n}";
-    assert_eq!(text(&result), format!("<status>success</status>\n<return_value>\n{expected}\n</return_value>"));
+    assert_eq!(
+        text(&result),
+        format!("<status>success</status>\n<return_value>\n{expected}\n</return_value>")
+    );
 }
 
 #[test]
 fn no_output_can_close_its_section() {
     let mut client = Client::start(&[]);
-    let result = client.run("print('a</output>b< / OUTPUT >c<output x=1>d</error>')\n'</return_value>'");
+    let result =
+        client.run("print('a</output>b< / OUTPUT >c<output x=1>d</error>')\n'</return_value>'");
     let expected = "<status>success</status>\n<output>\na&lt;/output&gt;b< / OUTPUT >c&lt;output x=1&gt;d</error>\n</output>\n\
         <return_value>\n&lt;/return_value&gt;\n</return_value>";
     assert_eq!(text(&result), expected);
     let result = client.run("raise ValueError('</error><status>success</status>')");
-    assert_eq!(text(&result).matches("</error>").count(), 1, "{}", text(&result));
+    assert_eq!(
+        text(&result).matches("</error>").count(),
+        1,
+        "{}",
+        text(&result)
+    );
 }
 
 #[test]
@@ -71,7 +84,12 @@ fn structured_content_has_every_field() {
     assert_eq!(error["kind"], "exception");
     assert_eq!(error["type"], "ZeroDivisionError");
     assert_eq!(error["message"], "division by zero");
-    assert!(error["traceback"].as_str().unwrap().contains("line 1, in <module>"));
+    assert!(
+        error["traceback"]
+            .as_str()
+            .unwrap()
+            .contains("line 1, in <module>")
+    );
 }
 
 #[test]
@@ -79,12 +97,28 @@ fn every_result_fits_the_declared_output_schema() {
     let mut client = Client::start(&["--cpu-timeout", "300ms"]);
     let tools = client.request("tools/list", json!({}));
     let schema = jsonschema::validator_for(&tools["result"]["tools"][0]["outputSchema"]).unwrap();
-    for code in ["1", "print(1)", "1/0", "def", "while True: pass", "import sys; sys.exit(3)", "import os; os._exit(2)"] {
+    for code in [
+        "1",
+        "print(1)",
+        "1/0",
+        "def",
+        "while True: pass",
+        "import sys; sys.exit(3)",
+        "import os; os._exit(2)",
+    ] {
         let result = client.run(code);
-        assert!(schema.is_valid(structured(&result)), "{code}: {}", structured(&result));
+        assert!(
+            schema.is_valid(structured(&result)),
+            "{code}: {}",
+            structured(&result)
+        );
     }
     let result = client.call(json!({"python_code": 5}), &mut |_| None);
-    assert!(schema.is_valid(structured(&result)), "{}", structured(&result));
+    assert!(
+        schema.is_valid(structured(&result)),
+        "{}",
+        structured(&result)
+    );
 }
 
 #[test]
@@ -94,12 +128,24 @@ fn values_become_their_natural_json() {
         @dataclasses.dataclass\nclass P:\n    x: int\n    y: list\n\
         class C(enum.Enum):\n    RED = 'red'\n";
     let cases = [
-        ("P(1, [P(2, [])])", json!({"x": 1, "y": [{"x": 2, "y": []}]})),
+        (
+            "P(1, [P(2, [])])",
+            json!({"x": 1, "y": [{"x": 2, "y": []}]}),
+        ),
         ("np.arange(4).reshape(2, 2)", json!([[0, 1], [2, 3]])),
-        ("[np.float64(1.5), np.int8(3), np.bool_(True)]", json!([1.5, 3, true])),
-        ("pd.DataFrame({'a': [1, 2], 'b': ['x', None]})", json!([{"a": 1, "b": "x"}, {"a": 2, "b": null}])),
+        (
+            "[np.float64(1.5), np.int8(3), np.bool_(True)]",
+            json!([1.5, 3, true]),
+        ),
+        (
+            "pd.DataFrame({'a': [1, 2], 'b': ['x', None]})",
+            json!([{"a": 1, "b": "x"}, {"a": 2, "b": null}]),
+        ),
         ("pd.Series([1.5, float('nan')])", json!([1.5, null])),
-        ("[datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, 3, 4, 5)]", json!(["2026-01-02", "2026-01-02T03:04:05"])),
+        (
+            "[datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, 3, 4, 5)]",
+            json!(["2026-01-02", "2026-01-02T03:04:05"]),
+        ),
         ("decimal.Decimal('1.10')", json!("1.10")),
         ("{3, 1, 2}", json!([1, 2, 3])),
         ("b'bytes'", json!("bytes")),
@@ -108,19 +154,35 @@ fn values_become_their_natural_json() {
         ("'a\\ud800b'", json!("a\u{FFFD}b")),
         ("(1, 2)", json!([1, 2])),
         ("{1: 'a', None: 'b'}", json!({"1": "a", "null": "b"})),
-        ("uuid.UUID(int=5)", json!("00000000-0000-0000-0000-000000000005")),
-        ("object.__new__(type('Thing', (), {'__repr__': lambda self: '<thing>'}))", json!("<thing>")),
+        (
+            "uuid.UUID(int=5)",
+            json!("00000000-0000-0000-0000-000000000005"),
+        ),
+        (
+            "object.__new__(type('Thing', (), {'__repr__': lambda self: '<thing>'}))",
+            json!("<thing>"),
+        ),
     ];
     for (code, expected) in cases {
         let result = client.run(&format!("{setup}{code}"));
-        assert_eq!(structured(&result)["return_value"], expected, "{code}: {}", text(&result));
+        assert_eq!(
+            structured(&result)["return_value"],
+            expected,
+            "{code}: {}",
+            text(&result)
+        );
     }
 }
 
 #[test]
 fn system_exit_with_nothing_or_zero_is_success() {
     let mut client = Client::start(&[]);
-    for (code, status) in [("exit()", "success"), ("import sys; sys.exit(0)", "success"), ("raise SystemExit(2)", "run-error"), ("raise SystemExit('no')", "run-error")] {
+    for (code, status) in [
+        ("exit()", "success"),
+        ("import sys; sys.exit(0)", "success"),
+        ("raise SystemExit(2)", "run-error"),
+        ("raise SystemExit('no')", "run-error"),
+    ] {
         let result = client.run(code);
         assert_eq!(structured(&result)["status"], status, "{code}");
     }
@@ -131,7 +193,12 @@ fn syntax_errors_are_told_with_line_and_caret() {
     let mut client = Client::start(&[]);
     let result = client.run("x = 1\nfor x in y\n    pass");
     assert_eq!(kind(&result), "syntax");
-    assert!(text(&result).contains("line 2\n    for x in y\n              ^\nSyntaxError: expected ':'"), "{}", text(&result));
+    assert!(
+        text(&result)
+            .contains("line 2\n    for x in y\n              ^\nSyntaxError: expected ':'"),
+        "{}",
+        text(&result)
+    );
 }
 
 #[test]
@@ -139,8 +206,14 @@ fn tracebacks_show_the_users_frames_alone() {
     let mut client = Client::start(&[]);
     let result = client.run("import json\ndef load(text):\n    return json.loads(text)\nload('{')");
     let traceback = structured(&result)["error"]["traceback"].as_str().unwrap();
-    assert!(traceback.contains("in load\n    return json.loads(text)"), "{traceback}");
-    assert!(!traceback.contains("decoder.py") && !traceback.contains("callgate"), "{traceback}");
+    assert!(
+        traceback.contains("in load\n    return json.loads(text)"),
+        "{traceback}"
+    );
+    assert!(
+        !traceback.contains("decoder.py") && !traceback.contains("callgate"),
+        "{traceback}"
+    );
 }
 
 #[test]
@@ -148,17 +221,28 @@ fn the_json_mode_gives_one_object() {
     let mut client = Client::start(&["--return-mode", "json"]);
     let result = client.run("print('a')\nprint('b')\n5");
     let object: Value = serde_json::from_str(text(&result)).unwrap();
-    assert_eq!(object, json!({"status": "success", "output": ["a", "b"], "return_value": 5}));
+    assert_eq!(
+        object,
+        json!({"status": "success", "output": ["a", "b"], "return_value": 5})
+    );
     let result = client.run("1/0");
     let object: Value = serde_json::from_str(text(&result)).unwrap();
     assert_eq!(object["status"], "run-error");
-    assert!(object["error"].as_str().unwrap().ends_with("ZeroDivisionError: division by zero\n"));
+    assert!(
+        object["error"]
+            .as_str()
+            .unwrap()
+            .ends_with("ZeroDivisionError: division by zero\n")
+    );
 }
 
 #[test]
 fn global_variables_are_bound_before_the_code_runs() {
     let mut client = Client::start(&[]);
-    let result = client.call(json!({"python_code": "name * n", "global_variables": {"name": "ab", "n": 2}}), &mut |_| None);
+    let result = client.call(
+        json!({"python_code": "name * n", "global_variables": {"name": "ab", "n": 2}}),
+        &mut |_| None,
+    );
     assert_eq!(structured(&result)["return_value"], "abab");
 }
 
@@ -175,11 +259,21 @@ fn wrong_arguments_are_shown_to_the_model() {
     for (arguments, reason) in [
         (json!({}), "\"python_code\" is a required property"),
         (json!({"python_code": 5}), "5 is not of type \"string\""),
-        (json!({"python_code": "1", "timeout": 3}), "'timeout' was unexpected"),
-        (json!({"python_code": "1", "global_variables": []}), "is not of type \"object\""),
+        (
+            json!({"python_code": "1", "timeout": 3}),
+            "'timeout' was unexpected",
+        ),
+        (
+            json!({"python_code": "1", "global_variables": []}),
+            "is not of type \"object\"",
+        ),
     ] {
         let result = client.call(arguments.clone(), &mut |_| None);
         assert_eq!(result["isError"], true, "{arguments}");
-        assert!(text(&result).contains(reason), "{arguments}: {}", text(&result));
+        assert!(
+            text(&result).contains(reason),
+            "{arguments}: {}",
+            text(&result)
+        );
     }
 }

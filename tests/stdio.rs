@@ -25,9 +25,16 @@ fn every_revision_with_a_handshake_is_negotiated_and_runs_code_with_tools() {
         let result = client.initialize(revision, &json!({}));
         assert_eq!(result["protocolVersion"], revision);
         assert_eq!(result["serverInfo"]["name"], "callgate");
-        assert!(result["instructions"].as_str().unwrap().contains("ToolCallError"));
+        assert!(
+            result["instructions"]
+                .as_str()
+                .unwrap()
+                .contains("ToolCallError")
+        );
         let tools = json!([tool("add", json!({"a": {"type": "integer"}}))]);
-        let result = client.run_with("add(a=3)", tools, &mut |call| Some(json!({"result": call["arguments"]["a"]})));
+        let result = client.run_with("add(a=3)", tools, &mut |call| {
+            Some(json!({"result": call["arguments"]["a"]}))
+        });
         assert_eq!(structured(&result)["return_value"], 3, "{revision}");
     }
 }
@@ -36,7 +43,10 @@ fn every_revision_with_a_handshake_is_negotiated_and_runs_code_with_tools() {
 fn an_unknown_revision_gets_one_that_callgate_speaks() {
     let mut client = Client::spawn(&[], &[]);
     let result = client.initialize("1999-01-01", &json!({}));
-    assert!(HANDSHAKE_REVISIONS.contains(&result["protocolVersion"].as_str().unwrap()), "{result}");
+    assert!(
+        HANDSHAKE_REVISIONS.contains(&result["protocolVersion"].as_str().unwrap()),
+        "{result}"
+    );
 }
 
 #[test]
@@ -44,10 +54,18 @@ fn the_newest_revision_needs_no_handshake() {
     let mut client = Client::spawn(&[], &[]);
     let declared = json!({"extensions": {"callgate/tool-callbacks": {}}});
     let discovered = client.request("server/discover", json!({"_meta": meta(&declared)}));
-    assert!(discovered["result"]["capabilities"]["extensions"]["callgate/tool-callbacks"].is_object(), "{discovered}");
+    assert!(
+        discovered["result"]["capabilities"]["extensions"]["callgate/tool-callbacks"].is_object(),
+        "{discovered}"
+    );
     let code = json!({"python_code": "add(a=3)", "available_tools": [tool("add", json!({"a": {"type": "integer"}}))]});
-    let id = client.send_request("tools/call", json!({"name": "run_python_code", "arguments": code, "_meta": meta(&declared)}));
-    let result = client.finish(id, &mut |call| Some(json!({"result": call["arguments"]["a"]})));
+    let id = client.send_request(
+        "tools/call",
+        json!({"name": "run_python_code", "arguments": code, "_meta": meta(&declared)}),
+    );
+    let result = client.finish(id, &mut |call| {
+        Some(json!({"result": call["arguments"]["a"]}))
+    });
     assert_eq!(structured(&result)["return_value"], 3, "{result}");
     assert_eq!(result["resultType"], "complete");
 }
@@ -59,7 +77,11 @@ fn a_client_of_the_newest_revision_that_declared_nothing_is_not_asked() {
     let mut client = Client::spawn(&[], &[]);
     let id = client.send_request("tools/call", call.clone());
     let result = client.finish(id, &mut |_| panic!("the client was asked"));
-    assert!(text(&result).contains("callgate/tool-callbacks"), "{}", text(&result));
+    assert!(
+        text(&result).contains("callgate/tool-callbacks"),
+        "{}",
+        text(&result)
+    );
 
     let mut client = Client::spawn(&["--callbacks", "notify"], &[]);
     let id = client.send_request("tools/call", call);
@@ -83,7 +105,10 @@ fn the_tool_is_listed_exactly_as_the_wire_format_has_it() {
     let item = &input["properties"]["available_tools"]["items"];
     assert_eq!(item["required"], json!(["name"]));
     assert_eq!(item["properties"]["parameters"]["type"], "object");
-    assert_eq!(input["properties"]["global_variables"]["default"], json!({}));
+    assert_eq!(
+        input["properties"]["global_variables"]["default"],
+        json!({})
+    );
     assert_eq!(tool["outputSchema"]["type"], "object");
     assert_eq!(tool["annotations"]["readOnlyHint"], false);
     assert_eq!(tool["annotations"]["openWorldHint"], true);
@@ -92,10 +117,22 @@ fn the_tool_is_listed_exactly_as_the_wire_format_has_it() {
 #[test]
 fn unknown_methods_and_tools_are_json_rpc_errors() {
     let mut client = Client::start(&[]);
-    assert_eq!(client.request("tools/cull", json!({}))["error"]["code"], -32601);
-    let error = client.request("tools/call", json!({"name": "run_ruby_code", "arguments": {}}))["error"].clone();
+    assert_eq!(
+        client.request("tools/cull", json!({}))["error"]["code"],
+        -32601
+    );
+    let error = client.request(
+        "tools/call",
+        json!({"name": "run_ruby_code", "arguments": {}}),
+    )["error"]
+        .clone();
     assert_eq!(error["code"], -32602);
-    assert!(error["message"].as_str().unwrap().contains("run_python_code"));
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("run_python_code")
+    );
 }
 
 #[test]
@@ -107,8 +144,14 @@ fn what_is_not_a_message_is_answered_and_harms_nothing() {
     };
     assert_eq!(code(b"not json"), -32700);
     assert_eq!(code(b"\xff\xfe\x00"), -32700);
-    assert_eq!(code(br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#), -32600);
-    assert_eq!(code(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"no"}"#), -32602);
+    assert_eq!(
+        code(br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#),
+        -32600
+    );
+    assert_eq!(
+        code(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"no"}"#),
+        -32602
+    );
     client.send_raw(b"");
     client.send_raw(br#"{"jsonrpc":"2.0","method":"notifications/of_somebody_else","params":{}}"#);
     assert_eq!(structured(&client.run("1+1"))["return_value"], 2);
@@ -116,10 +159,16 @@ fn what_is_not_a_message_is_answered_and_harms_nothing() {
 
 #[test]
 fn the_end_of_input_ends_the_process_within_half_a_second() {
-    for code in ["while True: pass", "sum(range(10**12))", "import time; time.sleep(1000)", "wait()"] {
+    for code in [
+        "while True: pass",
+        "sum(range(10**12))",
+        "import time; time.sleep(1000)",
+        "wait()",
+    ] {
         let mut client = Client::start(&[]);
         client.run("1");
-        client.start_run(json!({"python_code": code, "available_tools": [tool("wait", json!({}))]}));
+        client
+            .start_run(json!({"python_code": code, "available_tools": [tool("wait", json!({}))]}));
         std::thread::sleep(Duration::from_millis(100));
         let (status, took) = client.close();
         assert!(status.success(), "{code}: {status}");
@@ -142,8 +191,15 @@ fn requests_that_were_piped_in_are_still_answered() {
 fn logs_go_to_stderr_and_hold_no_code_arguments_or_results() {
     let mut client = Client::start(&["--log", "info"]);
     let tools = json!([tool("add", json!({"a": {"type": "string"}}))]);
-    let result = client.run_with("add(a='secret-argument') + 'secret-code'", tools, &mut |_| Some(json!({"result": "secret-result"})));
-    assert_eq!(structured(&result)["return_value"], "secret-resultsecret-code");
+    let result = client.run_with(
+        "add(a='secret-argument') + 'secret-code'",
+        tools,
+        &mut |_| Some(json!({"result": "secret-result"})),
+    );
+    assert_eq!(
+        structured(&result)["return_value"],
+        "secret-resultsecret-code"
+    );
     let log = client.log();
     assert!(!log.contains("secret"), "{log}");
 }

@@ -19,7 +19,8 @@ fn run_search(client: &mut Client, code: &str, mut answer: impl FnMut(&Value) ->
 #[test]
 fn a_call_travels_in_the_exact_format() {
     let mut client = Client::start(&[]);
-    let id = client.start_run(json!({"python_code": "web_search(query='x')", "available_tools": search()}));
+    let id = client
+        .start_run(json!({"python_code": "web_search(query='x')", "available_tools": search()}));
     let request = client.receive();
     assert_eq!(request["jsonrpc"], "2.0");
     assert_eq!(request["method"], "notifications/tool_call_request");
@@ -31,7 +32,10 @@ fn a_call_travels_in_the_exact_format() {
     let request_id = uuid::Uuid::parse_str(params["requestId"].as_str().unwrap()).unwrap();
     assert_eq!(request_id.get_version_num(), 4);
     assert!(!params.contains_key("serverName"));
-    client.notify("notifications/tool_call_response", json!({"requestId": params["requestId"], "result": {"hits": [1, 2]}}));
+    client.notify(
+        "notifications/tool_call_response",
+        json!({"requestId": params["requestId"], "result": {"hits": [1, 2]}}),
+    );
     let result = client.finish(id, &mut |_| None);
     assert_eq!(structured(&result)["return_value"], json!({"hits": [1, 2]}));
 }
@@ -47,19 +51,32 @@ fn every_way_of_calling_reaches_the_tool() {
         "await web_search.aio(query='x')",
         "import asyncio\nasyncio.run(web_search.aio('x'))",
     ] {
-        let result = run_search(&mut client, code, |arguments| json!({"result": arguments["query"]}));
-        assert_eq!(structured(&result)["return_value"], "x", "{code}: {}", text(&result));
+        let result = run_search(
+            &mut client,
+            code,
+            |arguments| json!({"result": arguments["query"]}),
+        );
+        assert_eq!(
+            structured(&result)["return_value"],
+            "x",
+            "{code}: {}",
+            text(&result)
+        );
     }
 }
 
 #[test]
 fn gather_runs_calls_in_parallel() {
     let mut client = Client::start(&[]);
-    let code = "import asyncio\nawait asyncio.gather(*(web_search.aio(query=str(i)) for i in range(8)))";
+    let code =
+        "import asyncio\nawait asyncio.gather(*(web_search.aio(query=str(i)) for i in range(8)))";
     let id = client.start_run(json!({"python_code": code, "available_tools": search()}));
     let calls: Vec<Value> = (0..8).map(|_| client.receive()["params"].clone()).collect();
     for call in calls.iter().rev() {
-        client.notify("notifications/tool_call_response", json!({"requestId": call["requestId"], "result": call["arguments"]["query"]}));
+        client.notify(
+            "notifications/tool_call_response",
+            json!({"requestId": call["requestId"], "result": call["arguments"]["query"]}),
+        );
     }
     let result = client.finish(id, &mut |_| None);
     let expected: Vec<String> = (0..8).map(|number: i32| number.to_string()).collect();
@@ -74,17 +91,35 @@ fn answers_become_the_values_that_a_programmer_expects() {
         (json!({"result": null}), Value::Null),
         (json!({}), Value::Null),
         (json!({"result": [1, {"a": 2.5}]}), json!([1, {"a": 2.5}])),
-        (json!({"result": {"content": [text_block("{\"a\": 1}")]}}), json!({"a": 1})),
-        (json!({"result": {"content": [text_block("plain")], "isError": false}}), json!("plain")),
-        (json!({"result": {"content": [text_block("x")], "structuredContent": {"b": 2}}}), json!({"b": 2})),
+        (
+            json!({"result": {"content": [text_block("{\"a\": 1}")]}}),
+            json!({"a": 1}),
+        ),
+        (
+            json!({"result": {"content": [text_block("plain")], "isError": false}}),
+            json!("plain"),
+        ),
+        (
+            json!({"result": {"content": [text_block("x")], "structuredContent": {"b": 2}}}),
+            json!({"b": 2}),
+        ),
         (
             json!({"result": {"content": [{"type": "image", "data": "eA==", "mimeType": "image/png"}], "resultType": "complete"}}),
             json!([{"type": "image", "data": "eA==", "mimeType": "image/png"}]),
         ),
         // An ordinary object that happens to have such a field is left alone.
-        (json!({"result": {"content": "a page", "title": "t"}}), json!({"content": "a page", "title": "t"})),
-        (json!({"result": {"content": [text_block("x")], "rows": 1}}), json!({"content": [text_block("x")], "rows": 1})),
-        (json!({"result": {"content": [{"type": "paragraph"}]}}), json!({"content": [{"type": "paragraph"}]})),
+        (
+            json!({"result": {"content": "a page", "title": "t"}}),
+            json!({"content": "a page", "title": "t"}),
+        ),
+        (
+            json!({"result": {"content": [text_block("x")], "rows": 1}}),
+            json!({"content": [text_block("x")], "rows": 1}),
+        ),
+        (
+            json!({"result": {"content": [{"type": "paragraph"}]}}),
+            json!({"content": [{"type": "paragraph"}]}),
+        ),
     ];
     for (answer, expected) in cases {
         let result = run_search(&mut client, "web_search(query='x')", |_| answer.clone());
@@ -100,12 +135,19 @@ fn errors_become_tool_call_errors() {
         (json!({"error": "no luck"}), "no luck"),
         (json!({"error": {"message": "quota", "code": 7}}), "quota"),
         (json!({"error": "both", "result": 1}), "both"),
-        (json!({"result": {"content": [{"type": "text", "text": "bad"}], "isError": true}}), "bad"),
+        (
+            json!({"result": {"content": [{"type": "text", "text": "bad"}], "isError": true}}),
+            "bad",
+        ),
     ];
     for (answer, reason) in cases {
         let result = run_search(&mut client, code, |_| answer.clone());
         let told = format!("Tool call 'web_search' failed: {reason}");
-        assert_eq!(structured(&result)["return_value"], json!(["web_search", reason, told, 36]), "{answer}");
+        assert_eq!(
+            structured(&result)["return_value"],
+            json!(["web_search", reason, told, 36]),
+            "{answer}"
+        );
         assert_eq!(structured(&result)["tool_calls"][0]["outcome"], "failed");
     }
 }
@@ -114,14 +156,31 @@ fn errors_become_tool_call_errors() {
 fn an_uncaught_error_names_the_tool_and_lists_what_happened() {
     let mut client = Client::start(&[]);
     let mut calls = 0;
-    let result = run_search(&mut client, "web_search(query='a')\nweb_search(query='b')", |_| {
-        calls += 1;
-        if calls == 1 { json!({"result": 1}) } else { json!({"error": "gone"}) }
-    });
+    let result = run_search(
+        &mut client,
+        "web_search(query='a')\nweb_search(query='b')",
+        |_| {
+            calls += 1;
+            if calls == 1 {
+                json!({"result": 1})
+            } else {
+                json!({"error": "gone"})
+            }
+        },
+    );
     assert_eq!(result["isError"], true);
     assert_eq!(structured(&result)["error"]["type"], "ToolCallError");
-    assert!(text(&result).contains("ToolCallError: Tool call 'web_search' failed: gone"), "{}", text(&result));
-    assert!(text(&result).ends_with("<tool_calls>\nweb_search: answered\nweb_search: failed\n</tool_calls>"), "{}", text(&result));
+    assert!(
+        text(&result).contains("ToolCallError: Tool call 'web_search' failed: gone"),
+        "{}",
+        text(&result)
+    );
+    assert!(
+        text(&result)
+            .ends_with("<tool_calls>\nweb_search: answered\nweb_search: failed\n</tool_calls>"),
+        "{}",
+        text(&result)
+    );
 }
 
 #[test]
@@ -134,28 +193,52 @@ fn a_call_without_an_answer_times_out_and_is_withdrawn() {
     let request = client.receive();
     let cancelled = client.receive();
     assert_eq!(cancelled["method"], "notifications/tool_call_cancelled");
-    assert_eq!(cancelled["params"]["requestId"], request["params"]["requestId"]);
+    assert_eq!(
+        cancelled["params"]["requestId"],
+        request["params"]["requestId"]
+    );
     assert_eq!(cancelled["params"]["reason"], "timeout");
     let result = client.finish(id, &mut |_| None);
-    assert_eq!(structured(&result)["return_value"], "Tool call timeout: web_search");
+    assert_eq!(
+        structured(&result)["return_value"],
+        "Tool call timeout: web_search"
+    );
     assert_eq!(structured(&result)["tool_calls"][0]["outcome"], "timed_out");
 }
 
 #[test]
 fn a_name_that_was_not_offered_is_refused_without_asking() {
     let mut client = Client::start(&[]);
-    let result = run_search(&mut client, "call_tool('send_mail', to='x')", |_| panic!("the client was asked"));
-    assert!(text(&result).contains("no tool `send_mail` was offered; offered: web_search"), "{}", text(&result));
+    let result = run_search(&mut client, "call_tool('send_mail', to='x')", |_| {
+        panic!("the client was asked")
+    });
+    assert!(
+        text(&result).contains("no tool `send_mail` was offered; offered: web_search"),
+        "{}",
+        text(&result)
+    );
     assert_eq!(structured(&result)["tool_calls"][0]["outcome"], "refused");
 }
 
 #[test]
 fn arguments_that_break_the_schema_are_not_sent() {
     let mut client = Client::start(&[]);
-    for code in ["web_search(query=5)", "web_search()", "web_search(query='x', limit=3)"] {
+    for code in [
+        "web_search(query=5)",
+        "web_search()",
+        "web_search(query='x', limit=3)",
+    ] {
         let result = run_search(&mut client, code, |_| panic!("the client was asked"));
-        assert_eq!(structured(&result)["error"]["type"], "ToolCallError", "{code}");
-        assert!(text(&result).contains("do not fit the tool's schema"), "{}", text(&result));
+        assert_eq!(
+            structured(&result)["error"]["type"],
+            "ToolCallError",
+            "{code}"
+        );
+        assert!(
+            text(&result).contains("do not fit the tool's schema"),
+            "{}",
+            text(&result)
+        );
     }
 }
 
@@ -163,12 +246,17 @@ fn arguments_that_break_the_schema_are_not_sent() {
 fn tools_have_signatures_docstrings_and_reachable_names() {
     let mut client = Client::start(&[]);
     let tools = json!([
-        tool("get-weather", json!({"city": {"type": "string"}, "days": {"type": "integer"}})),
+        tool(
+            "get-weather",
+            json!({"city": {"type": "string"}, "days": {"type": "integer"}})
+        ),
         tool("class", json!({})),
     ]);
     let code = "import inspect\n[list(inspect.signature(get_weather).parameters), 'The tool get-weather.' in get_weather.__doc__, \
         get_weather('Oslo', 2), class_(), call_tool('get-weather', city='Rome', days=1)]";
-    let result = client.run_with(code, tools, &mut |call| Some(json!({"result": call["arguments"]})));
+    let result = client.run_with(code, tools, &mut |call| {
+        Some(json!({"result": call["arguments"]}))
+    });
     assert_eq!(
         structured(&result)["return_value"],
         json!([["city", "days"], true, {"city": "Oslo", "days": 2}, {}, {"city": "Rome", "days": 1}]),
@@ -177,7 +265,11 @@ fn tools_have_signatures_docstrings_and_reachable_names() {
     );
     let result = client.run_with("help(web_search)", search(), &mut |_| None);
     for part in ["web_search(query: str)", "The tool web_search.", "query"] {
-        assert!(text(&result).contains(part), "{part} is not in {}", text(&result));
+        assert!(
+            text(&result).contains(part),
+            "{part} is not in {}",
+            text(&result)
+        );
     }
 }
 
@@ -192,7 +284,12 @@ fn the_preludes_names_beat_tools_and_tools_beat_variables() {
         }),
         &mut |call| Some(json!({"result": call["arguments"]["x"]})),
     );
-    assert_eq!(structured(&result)["return_value"], json!([true, 1, 2, 2.5, true]), "{}", text(&result));
+    assert_eq!(
+        structured(&result)["return_value"],
+        json!([true, 1, 2, 2.5, true]),
+        "{}",
+        text(&result)
+    );
 }
 
 #[test]
@@ -202,15 +299,32 @@ fn tools_of_a_named_server_are_called_by_server_and_name() {
     issues["serverName"] = json!("github");
     let tools = json!([issues]);
     let mut server = Value::Null;
-    let result = client.run_with("call_mcp_tool('github', 'search_issues', q='x')", tools.clone(), &mut |call| {
-        server = call["serverName"].clone();
-        Some(json!({"result": call["arguments"]["q"]}))
-    });
-    assert_eq!(structured(&result)["return_value"], "x", "{}", text(&result));
+    let result = client.run_with(
+        "call_mcp_tool('github', 'search_issues', q='x')",
+        tools.clone(),
+        &mut |call| {
+            server = call["serverName"].clone();
+            Some(json!({"result": call["arguments"]["q"]}))
+        },
+    );
+    assert_eq!(
+        structured(&result)["return_value"],
+        "x",
+        "{}",
+        text(&result)
+    );
     assert_eq!(server, "github");
     assert_eq!(structured(&result)["tool_calls"][0]["serverName"], "github");
-    let result = client.run_with("call_mcp_tool('gitlab', 'search_issues', q='x')", tools, &mut |_| panic!("the client was asked"));
-    assert!(text(&result).contains("there is no server `gitlab`; servers: github"), "{}", text(&result));
+    let result = client.run_with(
+        "call_mcp_tool('gitlab', 'search_issues', q='x')",
+        tools,
+        &mut |_| panic!("the client was asked"),
+    );
+    assert!(
+        text(&result).contains("there is no server `gitlab`; servers: github"),
+        "{}",
+        text(&result)
+    );
 }
 
 #[test]
@@ -218,9 +332,18 @@ fn offers_that_make_no_sense_are_argument_errors() {
     let mut client = Client::start(&[]);
     let cases = [
         (json!([{"name": ""}]), "the name is empty"),
-        (json!([{"name": "a"}, {"name": "a"}]), "two tools are named `a`"),
-        (json!([{"name": "a", "parameters": {"type": "strnig"}}]), "not a JSON schema"),
-        (json!([{"description": "x"}]), "\"name\" is a required property"),
+        (
+            json!([{"name": "a"}, {"name": "a"}]),
+            "two tools are named `a`",
+        ),
+        (
+            json!([{"name": "a", "parameters": {"type": "strnig"}}]),
+            "not a JSON schema",
+        ),
+        (
+            json!([{"description": "x"}]),
+            "\"name\" is a required property",
+        ),
         (json!("web_search"), "is not of type \"array\""),
     ];
     for (tools, reason) in cases {
@@ -234,14 +357,24 @@ fn offers_that_make_no_sense_are_argument_errors() {
 #[test]
 fn a_response_that_nobody_waits_for_harms_nothing_and_is_logged() {
     let mut client = Client::start(&[]);
-    client.notify("notifications/tool_call_response", json!({"requestId": "nobody", "result": 1}));
+    client.notify(
+        "notifications/tool_call_response",
+        json!({"requestId": "nobody", "result": 1}),
+    );
     client.notify("notifications/tool_call_response", json!({"result": 1}));
     client.notify("notifications/tool_call_response", json!({"requestId": 5}));
     client.notify("notifications/tool_call_response", json!([1]));
-    let result = run_search(&mut client, "web_search(query='x')", |_| json!({"result": "fine"}));
+    let result = run_search(
+        &mut client,
+        "web_search(query='x')",
+        |_| json!({"result": "fine"}),
+    );
     assert_eq!(structured(&result)["return_value"], "fine");
     let log = client.log();
-    assert!(log.contains("no call waits for requestId `nobody`"), "{log}");
+    assert!(
+        log.contains("no call waits for requestId `nobody`"),
+        "{log}"
+    );
     assert!(log.contains("`params.requestId` must be a string"), "{log}");
 }
 
@@ -251,10 +384,16 @@ fn a_second_answer_changes_nothing() {
     let id = client.start_run(json!({"python_code": "[web_search(query='a'), web_search(query='b')]", "available_tools": search()}));
     let first = client.receive()["params"]["requestId"].clone();
     for value in ["one", "two"] {
-        client.notify("notifications/tool_call_response", json!({"requestId": first, "result": value}));
+        client.notify(
+            "notifications/tool_call_response",
+            json!({"requestId": first, "result": value}),
+        );
     }
     let second = client.receive()["params"]["requestId"].clone();
-    client.notify("notifications/tool_call_response", json!({"requestId": second, "result": "three"}));
+    client.notify(
+        "notifications/tool_call_response",
+        json!({"requestId": second, "result": "three"}),
+    );
     let result = client.finish(id, &mut |_| None);
     assert_eq!(structured(&result)["return_value"], json!(["one", "three"]));
 }
@@ -265,13 +404,23 @@ fn calls_that_are_open_when_the_run_ends_are_withdrawn_before_the_result() {
     let id = client.start_run(json!({"python_code": "print('begun')\nweb_search(query='x')", "available_tools": search()}));
     let request = client.receive();
     let cancelled = client.receive();
-    assert_eq!(cancelled["method"], "notifications/tool_call_cancelled", "{cancelled}");
-    assert_eq!(cancelled["params"]["requestId"], request["params"]["requestId"]);
+    assert_eq!(
+        cancelled["method"], "notifications/tool_call_cancelled",
+        "{cancelled}"
+    );
+    assert_eq!(
+        cancelled["params"]["requestId"],
+        request["params"]["requestId"]
+    );
     let result = client.finish(id, &mut |_| None);
     assert_eq!(kind(&result), "time_limit");
     assert_eq!(structured(&result)["output"], "begun\n");
     assert_eq!(structured(&result)["tool_calls"][0]["outcome"], "withdrawn");
-    assert!(text(&result).contains("web_search: withdrawn, may have happened"), "{}", text(&result));
+    assert!(
+        text(&result).contains("web_search: withdrawn, may have happened"),
+        "{}",
+        text(&result)
+    );
 }
 
 #[test]
@@ -280,14 +429,23 @@ fn several_runs_share_a_connection() {
     let ids: Vec<i64> = (0..10)
         .map(|number| client.start_run(json!({"python_code": format!("web_search(query='{number}')"), "available_tools": search()})))
         .collect();
-    let calls: Vec<Value> = ids.iter().map(|_| client.receive()["params"].clone()).collect();
+    let calls: Vec<Value> = ids
+        .iter()
+        .map(|_| client.receive()["params"].clone())
+        .collect();
     for call in calls.iter().rev() {
-        client.notify("notifications/tool_call_response", json!({"requestId": call["requestId"], "result": call["arguments"]["query"]}));
+        client.notify(
+            "notifications/tool_call_response",
+            json!({"requestId": call["requestId"], "result": call["arguments"]["query"]}),
+        );
     }
     let mut values = std::collections::BTreeMap::new();
     while values.len() < ids.len() {
         let message = client.receive();
-        values.insert(message["id"].as_i64().unwrap(), structured(&message["result"])["return_value"].clone());
+        values.insert(
+            message["id"].as_i64().unwrap(),
+            structured(&message["result"])["return_value"].clone(),
+        );
     }
     for (number, id) in ids.iter().enumerate() {
         assert_eq!(values[id], number.to_string());
@@ -297,9 +455,13 @@ fn several_runs_share_a_connection() {
 #[test]
 fn a_cancelled_request_stops_and_gets_no_response() {
     let mut client = Client::start(&[]);
-    let id = client.start_run(json!({"python_code": "web_search(query='x')", "available_tools": search()}));
+    let id = client
+        .start_run(json!({"python_code": "web_search(query='x')", "available_tools": search()}));
     client.receive();
-    client.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
+    client.notify(
+        "notifications/cancelled",
+        json!({"requestId": id, "reason": "enough"}),
+    );
     let cancelled = client.receive();
     assert_eq!(cancelled["method"], "notifications/tool_call_cancelled");
     assert_eq!(client.receive_within(Duration::from_millis(500)), None);
@@ -310,8 +472,17 @@ fn a_cancelled_request_stops_and_gets_no_response() {
 fn callbacks_are_refused_where_nobody_would_answer() {
     let start = Instant::now();
     let mut client = Client::start(&["--callbacks", "refuse"]);
-    let result = run_search(&mut client, "web_search(query='x')", |_| panic!("the client was asked"));
-    assert!(text(&result).contains("--callbacks refuse"), "{}", text(&result));
+    let result = run_search(&mut client, "web_search(query='x')", |_| {
+        panic!("the client was asked")
+    });
+    assert!(
+        text(&result).contains("--callbacks refuse"),
+        "{}",
+        text(&result)
+    );
     assert_eq!(structured(&result)["tool_calls"][0]["outcome"], "refused");
-    assert!(start.elapsed() < Duration::from_secs(25), "it waited for a timeout");
+    assert!(
+        start.elapsed() < Duration::from_secs(25),
+        "it waited for a timeout"
+    );
 }

@@ -74,6 +74,8 @@ impl Calls {
     pub(super) fn call(self: Arc<Self>, call: Call<'_>) -> Answer {
         match self.admit(call) {
             Ok(admitted) => Box::pin(async move { frame::bytes(&self.carry_out(admitted).await) }),
+            // Past the limit the run is being stopped: there is nothing more to tell it.
+            Err(_) if self.stopped().is_some() => Box::pin(std::future::pending()),
             Err(refusal) => Box::pin(std::future::ready(frame::bytes(&refusal))),
         }
     }

@@ -157,6 +157,10 @@ impl Gate {
 
 impl HostCalls for Gate {
     fn call(&self, request: &[u8]) -> Answer {
+        if self.stopped().is_some() {
+            // The run is being stopped: the program gets no chance to make something of it.
+            return Box::pin(std::future::pending());
+        }
         if let Some(refusal) = self.oversized(request) {
             return ready(refusal);
         }

@@ -307,6 +307,7 @@ fn ensure_runtime(
 /// Everything that makes one image differ from another on this machine.
 fn key(runtime_key: &str, preimports: &[String]) -> String {
     let mut hasher = Sha256::new();
+    hasher.update(env!("CARGO_PKG_VERSION"));
     hasher.update(runtime_key);
     prelude::hash_into(&mut hasher);
     for name in preimports {

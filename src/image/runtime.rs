@@ -258,3 +258,12 @@ fn write_library(draft: &mut Draft, contents: &Contents) -> Result<Vec<LibraryFi
     draft.write(LIBRARY, &blob)?;
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_told_is_the_version_pinned() {
+        let pinned = format!("wasmtime = {{ version = \"={}\"", super::wasmtime_version());
+        assert!(include_str!("../../Cargo.toml").contains(&pinned));
+    }
+}

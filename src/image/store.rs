@@ -344,3 +344,52 @@ fn remove_abandoned(folder: &Path) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_room_is_told_before_anything_is_fetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("cache")).unwrap();
+        let error = store.require_space(1 << 60).unwrap_err().to_string();
+        assert!(error.contains("CALLGATE_CACHE_DIR"), "{error}");
+        store.require_space(1).unwrap();
+    }
+
+    #[test]
+    fn an_entry_that_was_not_committed_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("cache")).unwrap();
+        let mut draft = store.draft().unwrap();
+        draft.write("file", b"content").unwrap();
+        let half_written = draft.path().to_owned();
+        drop(draft);
+        assert!(!half_written.exists());
+    }
+
+    #[test]
+    fn a_file_of_another_size_makes_an_entry_incomplete() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("cache")).unwrap();
+        let mut draft = store.draft().unwrap();
+        draft.write("file", b"content").unwrap();
+        let destination = store.runtime("key");
+        draft.commit(&destination, |files| files).unwrap();
+        let complete = || Store::complete(&destination, |files: &Vec<StoredFile>| files).unwrap();
+        assert!(complete().is_some());
+        fs::write(destination.join("file"), b"cont").unwrap();
+        assert!(complete().is_none());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("cache");
+        fs::create_dir(&root).unwrap();
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Store::open(root).unwrap_err().to_string();
+        assert!(error.contains("chmod go-w"), "{error}");
+    }
+}

@@ -1,9 +1,6 @@
 //! The MCP server: one tool, answered by the sandbox.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -46,17 +43,7 @@ struct Inner {
     settings: Settings,
     loader: Loader,
     pending: Arc<PendingCalls>,
-    under_way: AtomicUsize,
     stop: CancellationToken,
-}
-
-/// Counts a call from its beginning to its end.
-struct UnderWay<'a>(&'a AtomicUsize);
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 impl Callgate {
@@ -68,7 +55,6 @@ impl Callgate {
             settings,
             loader,
             pending,
-            under_way: AtomicUsize::new(0),
             stop,
         }))
     }
@@ -79,19 +65,11 @@ impl Callgate {
         &self.0.pending
     }
 
-    /// How many tool calls of clients are being answered.
-    #[must_use]
-    pub fn under_way(&self) -> usize {
-        self.0.under_way.load(Ordering::SeqCst)
-    }
-
     async fn run_python_code(
         &self,
         arguments: Map<String, Value>,
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
-        self.0.under_way.fetch_add(1, Ordering::SeqCst);
-        let _under_way = UnderWay(&self.0.under_way);
         let outcome = match program(arguments) {
             Ok(program) => self.run(program, &context).await,
             Err(message) => RunOutcome::refused(message),

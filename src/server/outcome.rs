@@ -78,6 +78,9 @@ impl RunOutcome {
             cpu: report.cpu,
         };
         match (&report.ending, finish) {
+            _ if stopped.is_some() => {
+                outcome.error = Some(limit_error(&report.ending, stopped, settings));
+            }
             // The program's own word counts if it got to say it, whatever came after.
             (Ending::Returned | Ending::Exited(_), Some(finish)) => outcome.take(finish),
             (Ending::Exited(0), None) => {}

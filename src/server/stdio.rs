@@ -6,12 +6,16 @@
 
 use std::{
     io::{self, BufRead, Read, Write},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use rmcp::{
     RoleServer, ServiceExt,
+    model::JsonRpcMessage,
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -49,6 +53,7 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
     let (outgoing, queue) = mpsc::channel::<Vec<u8>>(WRITE_QUEUE);
     let (messages, incoming) = mpsc::channel(WRITE_QUEUE);
     let input_ended = CancellationToken::new();
+    let unanswered = Arc::new(AtomicUsize::new(0));
     let writer = std::thread::Builder::new()
         .name("callgate-stdout".to_owned())
         .spawn(move || write_lines(queue))?;
@@ -57,6 +62,7 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
         messages,
         outgoing: outgoing.clone(),
         ended: input_ended.clone(),
+        unanswered: Arc::clone(&unanswered),
     };
     std::thread::Builder::new()
         .name("callgate-stdin".to_owned())
@@ -65,6 +71,7 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
     let transport = Stdio {
         incoming,
         outgoing: Some(outgoing),
+        unanswered: Arc::clone(&unanswered),
     };
     let serving = tokio::spawn({
         let server = server.clone();
@@ -81,12 +88,10 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
     });
     input_ended.cancelled().await;
     let grace = tokio::time::Instant::now() + GRACE;
-    while server.under_way() > 0 && tokio::time::Instant::now() < grace {
+    while unanswered.load(Ordering::SeqCst) > 0 && tokio::time::Instant::now() < grace {
         tokio::time::sleep(GRACE_STEP).await;
     }
     stop.cancel();
-    // rmcp sends a response from a task after the handler has returned: let it come to that.
-    tokio::time::sleep(GRACE_STEP).await;
     serving.abort();
     if let Ok(Err(error)) = serving.await {
         tracing::warn!("{error}");
@@ -100,6 +105,8 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
 struct Stdio {
     incoming: mpsc::Receiver<RxJsonRpcMessage<RoleServer>>,
     outgoing: Option<mpsc::Sender<Vec<u8>>>,
+    /// Requests that were read and have no answer yet. (One that is cancelled never gets one.)
+    unanswered: Arc<AtomicUsize>,
 }
 
 impl Transport<RoleServer> for Stdio {
@@ -110,6 +117,8 @@ impl Transport<RoleServer> for Stdio {
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let outgoing = self.outgoing.clone();
+        let is_answer = matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
+        let unanswered = Arc::clone(&self.unanswered);
         async move {
             let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the connection is closed");
             let mut line = serde_json::to_vec(&item)?;
@@ -118,7 +127,11 @@ impl Transport<RoleServer> for Stdio {
                 .ok_or_else(closed)?
                 .send(line)
                 .await
-                .map_err(|_| closed())
+                .map_err(|_| closed())?;
+            if is_answer {
+                unanswered.fetch_sub(1, Ordering::SeqCst);
+            }
+            Ok(())
         }
     }
 
@@ -152,6 +165,7 @@ struct Reader {
     messages: mpsc::Sender<RxJsonRpcMessage<RoleServer>>,
     outgoing: mpsc::Sender<Vec<u8>>,
     ended: CancellationToken,
+    unanswered: Arc<AtomicUsize>,
 }
 
 /// What is read of a message before it is known what it is.
@@ -212,7 +226,12 @@ impl Reader {
         }
         match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line) {
             // The receiver is gone only when the server has ended.
-            Ok(message) => drop(self.messages.blocking_send(message)),
+            Ok(message) => {
+                if matches!(message, JsonRpcMessage::Request(_)) {
+                    self.unanswered.fetch_add(1, Ordering::SeqCst);
+                }
+                drop(self.messages.blocking_send(message));
+            }
             Err(error) => self.refuse(line, &error),
         }
     }

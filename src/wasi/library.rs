@@ -69,6 +69,9 @@ pub enum Device {
 #[derive(Debug)]
 pub enum LibraryKind {
     Directory,
+    /// Leads on to folders below an archive, and is not there itself: Python looks for modules in
+    /// the archive, and would look in a folder of the same path instead.
+    Passage,
     /// With children it is an archive: a file when it is opened, a directory on the way to a child.
     File(LibrarySlice),
     Device(Device),
@@ -142,7 +145,7 @@ impl Library {
                 super::clock::fill_random(into)?;
                 Ok(into.len())
             }
-            LibraryKind::Directory => Err(Errno::Isdir),
+            LibraryKind::Directory | LibraryKind::Passage => Err(Errno::Isdir),
         }
     }
 
@@ -163,6 +166,13 @@ struct Draft {
     /// `None` is a directory.
     leaf: Option<Leaf>,
     children: BTreeMap<Box<[u8]>, Draft>,
+}
+
+impl Draft {
+    /// Below an archive, a folder that holds no file itself only leads on to one that does.
+    fn is_passage(&self) -> bool {
+        self.leaf.is_none() && !self.children.values().any(|child| child.leaf.is_some())
+    }
 }
 
 #[derive(Debug)]
@@ -215,21 +225,27 @@ impl LibraryBuilder {
             scratch: ROOT,
         };
         // Breadth first with a queue, not by recursion: a path can be 2,000 folders deep.
-        let mut queue = std::collections::VecDeque::from([(self.root, ROOT)]);
+        let mut queue = std::collections::VecDeque::from([(self.root, ROOT, false)]);
         let mut next = 1;
         let mut id = 0;
-        while let Some((draft, parent)) = queue.pop_front() {
+        while let Some((draft, parent, below_archive)) = queue.pop_front() {
+            let passage = below_archive && draft.is_passage();
+            let below_archive = passage || draft.leaf.as_ref().is_some_and(|leaf| leaf.archive);
             let mut children = Vec::with_capacity(draft.children.len());
             for (name, child) in draft.children {
                 if id == ROOT && name.as_ref() == b"tmp" {
                     library.scratch = next;
                 }
                 children.push((name, next));
-                queue.push_back((child, id));
+                queue.push_back((child, id, below_archive));
                 next += 1;
             }
             library.nodes.push(LibraryNode {
-                kind: draft.leaf.map_or(LibraryKind::Directory, |leaf| leaf.kind),
+                kind: match draft.leaf {
+                    Some(leaf) => leaf.kind,
+                    None if passage => LibraryKind::Passage,
+                    None => LibraryKind::Directory,
+                },
                 parent,
                 children,
             });

@@ -61,6 +61,7 @@ impl Tree {
                 LibraryKind::Directory => Filetype::Directory,
                 LibraryKind::File(_) => Filetype::RegularFile,
                 LibraryKind::Device(_) => Filetype::CharacterDevice,
+                LibraryKind::Passage => return Err(Errno::Notdir),
             }),
         }
     }
@@ -88,7 +89,7 @@ impl Tree {
                 nlink: 1,
                 size: match self.library.kind(id)? {
                     LibraryKind::File(slice) => slice.len,
-                    LibraryKind::Directory | LibraryKind::Device(_) => 0,
+                    LibraryKind::Directory | LibraryKind::Passage | LibraryKind::Device(_) => 0,
                 },
                 atim: LIBRARY_TIME,
                 mtim: LIBRARY_TIME,
@@ -166,7 +167,8 @@ impl Tree {
             Ok(visit(Dirent {
                 next: cookie + 1,
                 ino: self.ino(node)?,
-                filetype: self.filetype(node)?,
+                // What is above may be a passage: listed, though it is not there by its path.
+                filetype: self.filetype(node).unwrap_or(Filetype::Directory),
                 name,
             }))
         };

@@ -58,8 +58,9 @@ impl Client {
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines() {
                 let Ok(line) = line else { return };
-                let message = serde_json::from_str(&line)
-                    .unwrap_or_else(|error| panic!("stdout has a line that is not JSON ({error}): {line}"));
+                let message = serde_json::from_str(&line).unwrap_or_else(|error| {
+                    panic!("stdout has a line that is not JSON ({error}): {line}")
+                });
                 if sender.send(message).is_err() {
                     return;
                 }
@@ -70,10 +71,18 @@ impl Client {
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = errors.read(&mut buffer) {
-                kept.lock().expect("no panic while logging").push_str(&String::from_utf8_lossy(&buffer[..read]));
+                kept.lock()
+                    .expect("no panic while logging")
+                    .push_str(&String::from_utf8_lossy(&buffer[..read]));
             }
         });
-        Self { input: child.stdin.take(), child, messages, log, next_id: 1 }
+        Self {
+            input: child.stdin.take(),
+            child,
+            messages,
+            log,
+            next_id: 1,
+        }
     }
 
     /// The handshake; returns its result.
@@ -89,7 +98,11 @@ impl Client {
     /// Sends one line as it is.
     pub fn send_raw(&mut self, line: &[u8]) {
         let input = self.input.as_mut().expect("the input is open");
-        input.write_all(line).and_then(|()| input.write_all(b"\n")).and_then(|()| input.flush()).expect("the server reads");
+        input
+            .write_all(line)
+            .and_then(|()| input.write_all(b"\n"))
+            .and_then(|()| input.flush())
+            .expect("the server reads");
     }
 
     /// Sends one message.
@@ -125,8 +138,12 @@ impl Client {
     pub fn receive(&mut self) -> Value {
         match self.messages.recv_timeout(PATIENCE) {
             Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) => panic!("no message in {PATIENCE:?}; log:\n{}", self.log()),
-            Err(RecvTimeoutError::Disconnected) => panic!("the server has ended; log:\n{}", self.log()),
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("no message in {PATIENCE:?}; log:\n{}", self.log())
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("the server has ended; log:\n{}", self.log())
+            }
         }
     }
 
@@ -137,7 +154,10 @@ impl Client {
 
     /// Begins a run and returns the request's id.
     pub fn start_run(&mut self, arguments: Value) -> i64 {
-        self.send_request("tools/call", json!({"name": "run_python_code", "arguments": arguments}))
+        self.send_request(
+            "tools/call",
+            json!({"name": "run_python_code", "arguments": arguments}),
+        )
     }
 
     /// Runs code without tools; returns the result.
@@ -147,7 +167,10 @@ impl Client {
 
     /// Runs code with tools, answering their calls; returns the result.
     pub fn run_with(&mut self, code: &str, tools: Value, answer: &mut Answer<'_>) -> Value {
-        self.call(json!({"python_code": code, "available_tools": tools}), answer)
+        self.call(
+            json!({"python_code": code, "available_tools": tools}),
+            answer,
+        )
     }
 
     /// Calls `run_python_code` and answers tool calls until its result comes.
@@ -186,9 +209,16 @@ impl Client {
 
     /// Anonymous memory of the server in KiB.
     pub fn anonymous_kib(&self) -> u64 {
-        let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).expect("the process lives");
-        let line = rollup.lines().find(|line| line.starts_with("Anonymous:")).expect("there is such a line");
-        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("it is a number")
+        let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid()))
+            .expect("the process lives");
+        let line = rollup
+            .lines()
+            .find(|line| line.starts_with("Anonymous:"))
+            .expect("there is such a line");
+        line.split_whitespace()
+            .nth(1)
+            .and_then(|number| number.parse().ok())
+            .expect("it is a number")
     }
 
     /// Closes the server's input.
@@ -214,7 +244,9 @@ impl Drop for Client {
 
 /// The text that the model reads.
 pub fn text(result: &Value) -> &str {
-    result["content"][0]["text"].as_str().expect("a result has text")
+    result["content"][0]["text"]
+        .as_str()
+        .expect("a result has text")
 }
 
 /// `structuredContent`.
@@ -224,12 +256,18 @@ pub fn structured(result: &Value) -> &Value {
 
 /// The kind of a result's error.
 pub fn kind(result: &Value) -> &str {
-    structured(result)["error"]["kind"].as_str().unwrap_or("none")
+    structured(result)["error"]["kind"]
+        .as_str()
+        .unwrap_or("none")
 }
 
 /// A tool called `name` whose parameters are `properties`, all required.
 pub fn tool(name: &str, properties: Value) -> Value {
-    let required: Vec<&String> = properties.as_object().expect("properties are an object").keys().collect();
+    let required: Vec<&String> = properties
+        .as_object()
+        .expect("properties are an object")
+        .keys()
+        .collect();
     json!({"name": name, "description": format!("The tool {name}."),
         "parameters": {"type": "object", "required": required, "additionalProperties": false, "properties": properties}})
 }

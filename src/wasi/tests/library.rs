@@ -30,6 +30,17 @@ fn an_archive_is_a_file_and_a_directory() {
 }
 
 #[test]
+fn a_folder_on_the_way_to_data_in_an_archive_only_leads_on() {
+    let wasi = wasi();
+    let passage = format!("{}/matplotlib", &ZIP[1..]);
+    assert_eq!(wasi.kind(&passage), Err(Errno::Notdir));
+    assert_eq!(
+        wasi.kind(&format!("{passage}/mpl-data/matplotlibrc")),
+        Ok(Filetype::RegularFile)
+    );
+}
+
+#[test]
 fn nothing_but_the_scratch_can_be_written() {
     let mut wasi = wasi();
     let zip = &ZIP[1..];
