@@ -4,9 +4,9 @@ use std::process::{Command, ExitCode};
 
 use bytesize::ByteSize;
 
-use super::{Options, image::condition};
+use super::{Options, image::condition as condition_word};
 use crate::{
-    image::{Condition, Image, Package, Store, wasmtime_version},
+    image::{self, Condition, Package, Store, wasmtime_version},
     sandbox::{Budget, Sandbox},
 };
 
@@ -121,12 +121,16 @@ fn cache(report: &mut Report, store: &Store, options: &Options) {
         ),
         Err(error) => report.problem("free space", &error.to_string()),
     }
-    let images = match Image::list(store, true) {
+    let images = match image::list(store, true) {
         Ok(images) => images,
         Err(error) => return report.problem("images", &error.to_string()),
     };
     for image in &images {
-        let text = format!("{} ({})", condition(image.condition), ByteSize(image.bytes));
+        let text = format!(
+            "{} ({})",
+            condition_word(image.condition),
+            ByteSize(image.bytes)
+        );
         let name = format!("image {}", image.name);
         match image.condition {
             Condition::Ready => Report::fine(&name, &text),

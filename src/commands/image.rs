@@ -9,7 +9,7 @@ use bytesize::ByteSize;
 use clap::Subcommand;
 
 use super::{Options, Problem, progress::Bar};
-use crate::image::{Condition, DEFAULT_NAME, Image, Listed, Store, default_preimports};
+use crate::image::{self, Condition, DEFAULT_NAME, Image, Listed, Store, default_preimports};
 
 /// What to do with images.
 #[derive(Debug, Subcommand)]
@@ -96,7 +96,7 @@ fn build(
 }
 
 fn list(store: &Store, verify: bool) -> Result<ExitCode, Problem> {
-    let images = Image::list(store, verify)?;
+    let images = image::list(store, verify)?;
     if images.is_empty() {
         eprintln!(
             "no images in {}; `callgate image build` makes the default one",
@@ -126,7 +126,7 @@ fn list(store: &Store, verify: bool) -> Result<ExitCode, Problem> {
 }
 
 fn show(store: &Store, name: &str) -> Result<ExitCode, Problem> {
-    let images: Vec<Listed> = Image::list(store, false)?
+    let images: Vec<Listed> = image::list(store, false)?
         .into_iter()
         .filter(|image| image.name == name)
         .collect();

