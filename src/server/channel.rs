@@ -8,7 +8,7 @@ use rmcp::{
     service::{OriginatingRequestId, Peer},
 };
 use serde_json::{Value, json};
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::gate::{ClientChannel, Route, RouteAnswer, RouteError, ToolCall};
 
@@ -19,36 +19,36 @@ const ORIGINATING_REQUEST: &str = "callgate/originatingRequestId";
 pub struct PeerChannel {
     peer: Peer<RoleServer>,
     request: RequestId,
-    withdrawals: mpsc::UnboundedSender<CustomNotification>,
+    withdrawals: mpsc::UnboundedSender<Withdrawal>,
 }
 
-/// Sends withdrawals in the background, in order.
-pub struct Withdrawals(JoinHandle<()>);
+/// What the task that sends withdrawals is to do.
+enum Withdrawal {
+    Send(CustomNotification),
+    /// Say that all before this have been sent.
+    Flush(oneshot::Sender<()>),
+}
 
 impl PeerChannel {
-    /// A channel for callbacks of `request`, and the sender of its withdrawals.
+    /// A channel for callbacks of `request`.
     #[must_use]
-    pub fn open(peer: Peer<RoleServer>, request: RequestId) -> (Arc<Self>, Withdrawals) {
-        let (withdrawals, mut queue) = mpsc::unbounded_channel();
-        let sender = peer.clone();
-        let task = tokio::spawn(async move {
-            while let Some(notification) = queue.recv().await {
-                if let Err(error) = sender
-                    .send_notification(ServerNotification::CustomNotification(notification))
-                    .await
-                {
-                    tracing::debug!("a withdrawal was not sent: {error}");
-                }
-            }
-        });
-        (
-            Arc::new(Self {
-                peer,
-                request,
-                withdrawals,
-            }),
-            Withdrawals(task),
-        )
+    pub fn open(peer: Peer<RoleServer>, request: RequestId) -> Arc<Self> {
+        let (withdrawals, queue) = mpsc::unbounded_channel();
+        tokio::spawn(send_withdrawals(peer.clone(), queue));
+        Arc::new(Self {
+            peer,
+            request,
+            withdrawals,
+        })
+    }
+
+    /// Waits until all withdrawals so far are sent: they come before the result.
+    pub async fn flush(&self) {
+        let (flushed, done) = oneshot::channel();
+        if self.withdrawals.send(Withdrawal::Flush(flushed)).is_ok() {
+            // An error means that the task has ended with its runtime.
+            let _ = done.await;
+        }
     }
 
     fn notification(&self, method: &str, mut params: Value) -> CustomNotification {
@@ -61,11 +61,20 @@ impl PeerChannel {
     }
 }
 
-impl Withdrawals {
-    /// Waits until all are sent. The channel must have been dropped, or it waits for ever.
-    pub async fn sent(self) {
-        // A panic in the task would have been logged by the panic hook.
-        let _ = self.0.await;
+/// Withdrawals are told from places that can't wait, so a task sends them, in order.
+async fn send_withdrawals(peer: Peer<RoleServer>, mut queue: mpsc::UnboundedReceiver<Withdrawal>) {
+    while let Some(withdrawal) = queue.recv().await {
+        let notification = match withdrawal {
+            Withdrawal::Send(notification) => notification,
+            Withdrawal::Flush(flushed) => {
+                let _ = flushed.send(());
+                continue;
+            }
+        };
+        let notification = ServerNotification::CustomNotification(notification);
+        if let Err(error) = peer.send_notification(notification).await {
+            tracing::debug!("a withdrawal was not sent: {error}");
+        }
     }
 }
 
@@ -87,10 +96,9 @@ impl ClientChannel for PeerChannel {
 
     fn cancelled(&self, request_id: &str, reason: &str) {
         let params = json!({"requestId": request_id, "reason": reason});
+        let notification = self.notification("notifications/tool_call_cancelled", params);
         // The receiver lives until the last channel is dropped.
-        let _ = self
-            .withdrawals
-            .send(self.notification("notifications/tool_call_cancelled", params));
+        let _ = self.withdrawals.send(Withdrawal::Send(notification));
     }
 }
 

@@ -86,11 +86,10 @@ impl Callgate {
             Ok(sandbox) => sandbox,
             Err(reason) => return RunOutcome::internal(reason),
         };
-        let (channel, withdrawals) = PeerChannel::open(context.peer.clone(), context.id.clone());
-        let pieces = self
-            .execute(&sandbox, program, self.route(context, channel), context)
-            .await;
-        withdrawals.sent().await;
+        let channel = PeerChannel::open(context.peer.clone(), context.id.clone());
+        let route = self.route(context, Arc::clone(&channel));
+        let pieces = self.execute(&sandbox, program, route, context).await;
+        channel.flush().await;
         let outcome = RunOutcome::new(pieces, &self.0.settings);
         if context.ct.is_cancelled() {
             log_cancelled(context, &outcome);

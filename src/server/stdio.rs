@@ -73,33 +73,29 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
         outgoing: Some(outgoing),
         unanswered: Arc::clone(&unanswered),
     };
-    let serving = tokio::spawn({
-        let server = server.clone();
-        async move {
-            match server.serve(transport).await {
-                Ok(running) => running
-                    .waiting()
-                    .await
-                    .map(drop)
-                    .map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
-            }
+    let mut serving = tokio::spawn(async move {
+        match server.serve(transport).await {
+            Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
+            Err(error) => Err(io::Error::other(error)),
         }
     });
-    input_ended.cancelled().await;
-    let grace = tokio::time::Instant::now() + GRACE;
-    while unanswered.load(Ordering::SeqCst) > 0 && tokio::time::Instant::now() < grace {
-        tokio::time::sleep(GRACE_STEP).await;
-    }
+    let served = tokio::select! {
+        () = input_ended.cancelled() => {
+            let grace = tokio::time::Instant::now() + GRACE;
+            while unanswered.load(Ordering::SeqCst) > 0 && tokio::time::Instant::now() < grace {
+                tokio::time::sleep(GRACE_STEP).await;
+            }
+            serving.abort();
+            Ok(())
+        }
+        // The handshake failed: there will be nobody to answer.
+        served = &mut serving => served.unwrap_or_else(|error| Err(io::Error::other(error))),
+    };
     stop.cancel();
-    serving.abort();
-    if let Ok(Err(error)) = serving.await {
-        tracing::warn!("{error}");
-    }
     // The writer ends when the last sender is gone; a client that reads nothing may block it for ever.
     let flushed = tokio::task::spawn_blocking(move || writer.join());
     let _ = tokio::time::timeout(GRACE_STEP * 10, flushed).await;
-    Ok(())
+    served
 }
 
 struct Stdio {
