@@ -1,4 +1,5 @@
 //! Promise: the example that the README begins with works, with real tools, and does what it says.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 // The tools' own tests run here: cargo does not run those of an example.
 #[path = "../examples/news_agent/database.rs"]
