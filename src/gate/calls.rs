@@ -7,19 +7,27 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::{sync::Notify, task::AbortHandle};
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    task::AbortHandle,
+};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
     CallLimits, CallRecord, OfferedTools, Outcome, Stopped,
     frame::{self, Call},
+    offered::bounded,
     route::{Route, RouteError, ToolCall},
 };
 use crate::image::abi::Answer;
 
 /// A year: waiting longer than this is waiting for ever.
 const LONGEST_WAIT: Duration = Duration::from_hours(8760);
+
+/// Submitted calls that wait for their answers may hold as much as this many of the largest.
+const ROOM: u64 = 4;
+const LEAST_ROOM: u64 = 1 << 20;
 
 /// Why a call is withdrawn when its run ends under it.
 const RUN_ENDED: &str = "the run ended";
@@ -30,6 +38,9 @@ pub(super) struct Calls {
     route: Arc<dyn Route>,
     limits: CallLimits,
     stop: CancellationToken,
+    /// KiB that submitted calls may still hold.
+    room: Arc<Semaphore>,
+    largest_room: u32,
     state: Mutex<State>,
     /// Wakes `wait` when a submitted call has ended.
     ended: Notify,
@@ -60,11 +71,14 @@ impl Calls {
         limits: CallLimits,
         stop: CancellationToken,
     ) -> Self {
+        let largest_room = kib(limits.arguments.saturating_mul(ROOM).max(LEAST_ROOM));
         Self {
             offered,
             route,
             limits,
             stop,
+            room: Arc::new(Semaphore::new(largest_room as usize)),
+            largest_room,
             state: Mutex::default(),
             ended: Notify::new(),
         }
@@ -73,19 +87,38 @@ impl Calls {
     /// Calls a tool and waits for its answer.
     pub(super) fn call(self: Arc<Self>, call: Call<'_>) -> Answer {
         match self.admit(call) {
-            Ok(admitted) => Box::pin(async move { frame::bytes(&self.carry_out(admitted).await) }),
+            Ok(admitted) => {
+                self.open(&admitted);
+                Box::pin(async move { frame::bytes(&self.carry_out(admitted).await) })
+            }
             // Past the limit the run is being stopped: there is nothing more to tell it.
             Err(_) if self.stopped().is_some() => Box::pin(std::future::pending()),
             Err(refusal) => Box::pin(std::future::ready(frame::bytes(&refusal))),
         }
     }
 
-    /// Calls a tool in the background; [`Calls::wait`] tells of its end.
-    pub(super) fn submit(self: Arc<Self>, call: Call<'_>) -> Vec<u8> {
+    /// Calls a tool in the background; [`Calls::wait`] tells of its end. `length` is that of the
+    /// request. While too much is under way already, it waits until some of that has ended.
+    pub(super) fn submit(self: Arc<Self>, call: Call<'_>, length: u64) -> Answer {
         let admitted = match self.admit(call) {
             Ok(admitted) => admitted,
-            Err(refusal) => return frame::bytes(&refusal),
+            Err(refusal) => return Box::pin(std::future::ready(frame::bytes(&refusal))),
         };
+        let room = kib(length).min(self.largest_room);
+        if let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(room) {
+            return Box::pin(std::future::ready(self.begin(admitted, room)));
+        }
+        Box::pin(async move {
+            match Arc::clone(&self.room).acquire_many_owned(room).await {
+                Ok(room) => self.begin(admitted, room),
+                // Nobody closes the semaphore.
+                Err(closed) => frame::bytes(&frame::failure(&closed.to_string(), None)),
+            }
+        })
+    }
+
+    fn begin(self: Arc<Self>, admitted: Admitted, room: OwnedSemaphorePermit) -> Vec<u8> {
+        self.open(&admitted);
         let number = {
             let mut state = self.lock();
             state.next_submission += 1;
@@ -96,6 +129,7 @@ impl Calls {
         let mut state = self.lock();
         let task = tokio::spawn(async move {
             let mut answer = calls.carry_out(admitted).await;
+            drop(room);
             answer["call"] = json!(number);
             let mut state = calls.lock();
             if state.submitted.remove(&number).is_some() {
@@ -115,6 +149,12 @@ impl Calls {
                 .min(LONGEST_WAIT)
         });
         Box::pin(async move {
+            if timeout == Some(Duration::ZERO) {
+                // A timer, even one that is over, would take a millisecond.
+                tokio::task::yield_now().await;
+                let done = std::mem::take(&mut self.lock().done);
+                return frame::bytes(&json!({"ok": true, "done": done}));
+            }
             let deadline = tokio::time::Instant::now() + timeout.unwrap_or(LONGEST_WAIT);
             loop {
                 let in_flight = {
@@ -191,15 +231,19 @@ impl Calls {
             return Err(frame::failure(&reason, None));
         }
         let record = state.records.len();
+        // A refused name is whatever the program made up, and is kept until the run ends.
+        let kept = |name: &str| match &checked {
+            Ok(()) => name.to_owned(),
+            Err(_) => bounded(name),
+        };
         state.records.push(CallRecord {
             request_id: request_id.clone(),
-            tool_name: call.tool.to_string(),
-            server_name: call.server.as_deref().map(str::to_owned),
+            tool_name: kept(&call.tool),
+            server_name: call.server.as_deref().map(kept),
             outcome: Outcome::Refused,
             duration: Duration::ZERO,
         });
         checked.map_err(|reason| frame::failure(&reason, Some(&request_id)))?;
-        state.open.insert(record, Instant::now());
         let call = ToolCall {
             request_id,
             tool: call.tool.to_string(),
@@ -209,10 +253,21 @@ impl Calls {
         Ok(Admitted { record, call })
     }
 
+    /// From here on the call counts as sent.
+    fn open(&self, admitted: &Admitted) {
+        self.lock().open.insert(admitted.record, Instant::now());
+    }
+
     fn check(&self, call: &Call<'_>) -> Result<(), String> {
         let tool = self.offered.find(&call.tool, call.server.as_deref())?;
         if !call.arguments.is_object() {
             return Err("the arguments must be an object".to_owned());
+        }
+        if frame::depth(&call.arguments) > frame::DEEPEST {
+            return Err(format!(
+                "the arguments are nested deeper than {} levels",
+                frame::DEEPEST
+            ));
         }
         tool.check(&call.arguments)
     }
@@ -260,6 +315,11 @@ impl Calls {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Rounded up.
+fn kib(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
 }
 
 /// Withdraws a call whose future is dropped before its end. (A call that has ended is not open.)

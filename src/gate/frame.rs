@@ -85,6 +85,23 @@ pub struct ProgramError {
     pub traceback: Option<String>,
 }
 
+/// The kinds of error that the prelude tells of; clients know the others from the host.
+pub(super) const KINDS: [&str; 4] = ["exception", "syntax", "memory_limit", "output_limit"];
+
+/// Deepest nesting of arguments and results: many JSON readers give up at 128, and messages have
+/// some levels of their own around it. The prelude keeps to less.
+pub(super) const DEEPEST: usize = 110;
+
+/// How many containers are inside each other.
+pub(super) fn depth(value: &Value) -> usize {
+    let inner = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(members) => members.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + inner.unwrap_or(0)
+}
+
 /// `{"ok": true}`
 pub(super) fn done() -> Vec<u8> {
     br#"{"ok": true}"#.to_vec()

@@ -129,7 +129,17 @@ impl Gate {
         self.calls.stopped()
     }
 
-    fn take_finish(&self, finish: Finish) -> Vec<u8> {
+    fn take_finish(&self, mut finish: Finish) -> Vec<u8> {
+        if let Some(error) = &mut finish.error
+            && !frame::KINDS.contains(&error.kind.as_str())
+        {
+            // The program may have sent the frame itself: other kinds are the host's to tell.
+            "exception".clone_into(&mut error.kind);
+        }
+        if frame::depth(&finish.return_value) > frame::DEEPEST {
+            let message = format!("the result is nested deeper than {} levels", frame::DEEPEST);
+            finish = refused_result(message);
+        }
         *lock(&self.finish) = Some(finish);
         frame::done()
     }
@@ -164,11 +174,13 @@ impl HostCalls for Gate {
         if let Some(refusal) = self.oversized(request) {
             return ready(refusal);
         }
+        let length = request.len() as u64;
         let request = match serde_json::from_slice::<Request<'_>>(request) {
             Ok(request) => request,
             Err(error) => {
                 return ready(frame::bytes(&frame::failure(
-                    &format!("not a request that the host knows: {error}"),
+                    // The error may quote what it does not know.
+                    &offered::bounded(&format!("not a request that the host knows: {error}")),
                     None,
                 )));
             }
@@ -179,7 +191,7 @@ impl HostCalls for Gate {
             })),
             Request::Finish(finish) => ready(self.take_finish(finish)),
             Request::Call(call) => Arc::clone(&self.calls).call(call),
-            Request::Submit(call) => ready(Arc::clone(&self.calls).submit(call)),
+            Request::Submit(call) => Arc::clone(&self.calls).submit(call, length),
             Request::Wait { timeout_ms } => Arc::clone(&self.calls).wait(timeout_ms),
             Request::Cancel { call } => ready(self.calls.cancel(call)),
         }
@@ -192,15 +204,19 @@ fn is_finish(request: &[u8]) -> bool {
 }
 
 fn too_large(length: u64, limit: u64) -> Finish {
+    refused_result(format!(
+        "the result is {length} bytes of JSON; the limit is {limit} (--max-result)"
+    ))
+}
+
+fn refused_result(message: String) -> Finish {
     Finish {
         status: FinishStatus::RunError,
         return_value: Value::Null,
         error: Some(ProgramError {
             kind: "output_limit".to_owned(),
             type_name: Some("ResultTooLarge".to_owned()),
-            message: format!(
-                "the result is {length} bytes of JSON; the limit is {limit} (--max-result)"
-            ),
+            message,
             traceback: None,
         }),
         exit_code: None,

@@ -123,7 +123,9 @@ impl OfferedTools {
         let names: Vec<&str> = of_server().map(|tool| tool.name.as_str()).collect();
         if !names.is_empty() {
             return Err(format!(
-                "the server `{server}` offers no tool `{name}`; it offers: {}",
+                "the server `{}` offers no tool `{}`; it offers: {}",
+                bounded(server),
+                bounded(name),
                 list(names)
             ));
         }
@@ -135,14 +137,16 @@ impl OfferedTools {
         servers.sort_unstable();
         servers.dedup();
         Err(format!(
-            "there is no server `{server}`; servers: {}",
+            "there is no server `{}`; servers: {}",
+            bounded(server),
             list(servers)
         ))
     }
 
     fn not_offered(&self, name: &str) -> String {
         format!(
-            "no tool `{name}` was offered; offered: {}",
+            "no tool `{}` was offered; offered: {}",
+            bounded(name),
             list(self.tools.iter().map(|tool| tool.name.as_str()).collect())
         )
     }
@@ -213,8 +217,8 @@ impl OfferedTool {
     }
 }
 
-/// An error quotes the value that is wrong, which may be as large as the arguments.
-fn bounded(text: &str) -> String {
+/// A text that names or quotes what the program sent, which may be as large as the arguments.
+pub(super) fn bounded(text: &str) -> String {
     const LONGEST: usize = 300;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -4,7 +4,7 @@
 //! and exports `memory`, `host_alloc(len) -> ptr` and `turn(ptr, len) -> i32`, which executes
 //! source text from a buffer of `host_alloc`. Any CPython with this ABI can be an image.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, ops::Range, pin::Pin, sync::Arc};
 
 use wasmtime::{
     AsContextMut, Caller, Engine, Extern, Global, Instance, Linker, Memory, Module, Result, Store,
@@ -29,6 +29,10 @@ pub trait GuestState: Send + 'static {
     fn wasi(&mut self) -> &mut Wasi;
     /// Who answers the guest's host calls.
     fn host_calls(&self) -> &Arc<dyn HostCalls>;
+    /// Answers a call that is about the guest's memory itself; `frame` lies in `memory`.
+    fn answer_in_memory(&mut self, _memory: &mut [u8], _frame: Range<usize>) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// `host.call` returns this when the answer could not be handed over: the guest has no memory left.
@@ -159,7 +163,7 @@ impl GuestInstance {
 
 async fn host_call<S: GuestState>(
     mut caller: Caller<'_, S>,
-    (request, length, answer_pointer, answer_length): (u32, u32, u32, u32),
+    (request, length, pointer_at, length_at): (u32, u32, u32, u32),
 ) -> Result<i32> {
     let Some(memory) = caller
         .get_export(MEMORY_EXPORT)
@@ -167,18 +171,30 @@ async fn host_call<S: GuestState>(
     else {
         bail!("the guest exports no memory");
     };
+    let answer_at = (pointer_at, length_at);
     let answer = {
         let (data, state) = memory.data_and_store_mut(&mut caller);
         let start = request as usize;
-        let Some(frame) = start
-            .checked_add(length as usize)
-            .and_then(|end| data.get(start..end))
-        else {
+        let frame = start..start.saturating_add(length as usize);
+        if data.get(frame.clone()).is_none() {
             return Ok(BAD_REQUEST);
-        };
-        state.host_calls().call(frame)
+        }
+        match state.answer_in_memory(data, frame.clone()) {
+            Some(answer) => return hand_over(&mut caller, memory, &answer, answer_at).await,
+            None => state.host_calls().call(&data[frame]),
+        }
     };
     let answer = answer.await;
+    hand_over(&mut caller, memory, &answer, answer_at).await
+}
+
+/// Writes an answer into memory that the guest allocates for it.
+async fn hand_over<S: GuestState>(
+    caller: &mut Caller<'_, S>,
+    memory: Memory,
+    answer: &[u8],
+    (answer_pointer, answer_length): (u32, u32),
+) -> Result<i32> {
     let Ok(size) = u32::try_from(answer.len()) else {
         return Ok(NO_ROOM);
     };
@@ -187,13 +203,19 @@ async fn host_call<S: GuestState>(
         .and_then(Extern::into_func)
         .context("no host_alloc")?;
     let allocate = allocate.typed::<u32, u32>(caller.as_context_mut())?;
-    let pointer = allocate.call_async(&mut caller, size).await?;
+    let pointer = allocate.call_async(&mut *caller, size).await?;
     if pointer == 0 {
         return Ok(NO_ROOM);
     }
     let written = memory
-        .write(&mut caller, pointer as usize, &answer)
-        .and_then(|()| memory.write(&mut caller, answer_pointer as usize, &pointer.to_le_bytes()))
-        .and_then(|()| memory.write(&mut caller, answer_length as usize, &size.to_le_bytes()));
+        .write(&mut *caller, pointer as usize, answer)
+        .and_then(|()| {
+            memory.write(
+                &mut *caller,
+                answer_pointer as usize,
+                &pointer.to_le_bytes(),
+            )
+        })
+        .and_then(|()| memory.write(&mut *caller, answer_length as usize, &size.to_le_bytes()));
     Ok(if written.is_ok() { 0 } else { BAD_REQUEST })
 }

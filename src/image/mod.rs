@@ -227,7 +227,7 @@ impl Image {
             };
             draft.commit(folder, |files| ImageRecord { files, ..record })
         })?;
-        remove_other_versions(store, &recipe.name, folder);
+        remove_old_versions(store, &recipe.name);
         remove_unused_runtimes(store, Some(&runtime.key))?;
         Ok(Self {
             name: recipe.name.clone(),
@@ -295,14 +295,21 @@ fn preimports(store: &Store, recipe: &Recipe) -> Result<Vec<String>, ImageError>
         })
 }
 
-fn remove_other_versions(store: &Store, name: &str, keep: &Path) {
+/// Removes versions that nobody is likely to need. A few stay: builds of callgate that are used in
+/// turns would otherwise make their images anew each time.
+fn remove_old_versions(store: &Store, name: &str) {
+    const KEPT: usize = 3;
     let folder = store.image(name);
-    for version in store.children(&folder).unwrap_or_default() {
-        let path = folder.join(version);
-        if path != keep {
-            // Best effort: a process that has it mapped keeps its mapping, and a rest is harmless.
-            let _ = std::fs::remove_dir_all(path);
-        }
+    let versions = store.children(&folder).unwrap_or_default();
+    let mut versions: Vec<PathBuf> = versions
+        .iter()
+        .map(|version| folder.join(version))
+        .collect();
+    let built = |path: &PathBuf| read_record::<ImageRecord>(path).map_or(0, |record| record.built);
+    versions.sort_by_key(|path| std::cmp::Reverse(built(path)));
+    for version in versions.iter().skip(KEPT) {
+        // Best effort: a process that has it mapped keeps its mapping, and a rest is harmless.
+        let _ = std::fs::remove_dir_all(version);
     }
 }
 

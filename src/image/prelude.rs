@@ -58,7 +58,7 @@ pub fn build_frame(preimports: &[String]) -> Value {
             name => json!([format!("_callgate.{name}"), source, false]),
         })
         .collect();
-    json!({"modules": modules, "preimports": preimports})
+    json!({"modules": modules, "preimports": preimports, "immortal": true})
 }
 
 /// Adds everything here to the key of an image.

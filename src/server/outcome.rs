@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, sync::LazyLock, time::Duration};
 
-use regex::{Captures, Regex};
+use regex::Regex;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -266,13 +266,18 @@ fn limit_error(ending: &Ending, stopped: Option<Stopped>, settings: &Settings) -
             ),
         ),
         (Ending::Stopped, _) => error("cancelled", None, "the run was cancelled".to_owned()),
-        (Ending::Crashed(reason), _) => error(
-            "crashed",
-            None,
-            format!(
-                "Python itself crashed ({reason}): most often recursion or nesting that is too deep. Nothing else was harmed"
-            ),
-        ),
+        (Ending::Crashed(reason), _) => {
+            let cause = if reason.contains("call stack exhausted") {
+                ": recursion or nesting that is too deep"
+            } else {
+                ""
+            };
+            error(
+                "crashed",
+                None,
+                format!("Python itself crashed ({reason}){cause}. Nothing else was harmed"),
+            )
+        }
         (Ending::Failed(reason), _) => error("internal", None, reason.clone()),
         (Ending::Returned | Ending::Exited(_), _) => error(
             "crashed",
@@ -286,11 +291,11 @@ fn section(text: &mut String, tag: &str, content: &str) {
     let _ = write!(text, "\n<{tag}>\n{}\n</{tag}>", escaped(tag, content));
 }
 
-/// Escapes what could open or close a section of this name.
+/// Escapes what could open or close a section of this name: `</?\s*TAG(?:.*?>)?`.
 fn escaped(tag: &str, content: &str) -> String {
     static TAGS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
         let tag = |tag: &'static str| {
-            Regex::new(&format!(r"(?i)</?\s*{tag}(?:.*?>)?"))
+            Regex::new(&format!(r"(?i)</?\s*{tag}"))
                 .ok()
                 .map(|regex| (tag, regex))
         };
@@ -302,8 +307,29 @@ fn escaped(tag: &str, content: &str) -> String {
     let Some((_, regex)) = TAGS.iter().find(|(name, _)| *name == tag) else {
         return content.to_owned();
     };
-    let escape = |found: &Captures<'_>| found[0].replace('<', "&lt;").replace('>', "&gt;");
-    regex.replace_all(content, escape).into_owned()
+    let mut text = String::with_capacity(content.len());
+    let mut done = 0;
+    // Where the next `>` or line break is. It is kept, because to look for it anew from each of a
+    // million unclosed tags would take hours.
+    let mut stop = 0;
+    for found in regex.find_iter(content) {
+        if found.start() < done {
+            continue;
+        }
+        if stop < found.end() {
+            stop = content[found.end()..]
+                .find(['>', '\n'])
+                .map_or(content.len(), |at| found.end() + at);
+        }
+        let closed = content.as_bytes().get(stop) == Some(&b'>');
+        let end = if closed { stop + 1 } else { found.end() };
+        text.push_str(&content[done..found.start()]);
+        let tag = &content[found.start()..end];
+        text.push_str(&tag.replace('<', "&lt;").replace('>', "&gt;"));
+        done = end;
+    }
+    text.push_str(&content[done..]);
+    text
 }
 
 fn without_last_break(text: &str) -> &str {

@@ -13,5 +13,6 @@ def reseed():
 
 
 def _reseed_numpy(numpy):
-    # An array of words takes the legacy generator's quick road: no SeedSequence is built.
-    numpy.random.seed(numpy.frombuffer(urandom(64), dtype=numpy.uint32))
+    # A number of 32 bits takes the legacy generator's quick road. An array of more costs as much
+    # again as all the rest of a short run: it is checked with array operations.
+    numpy.random.seed(int.from_bytes(urandom(4)))

@@ -22,13 +22,16 @@ def remember():
 
 def restore():
     """Cheap repairs, made at the end of every run."""
-    _settrace(None)
-    _setprofile(None)
+    for unset in (_settrace, _setprofile):
+        try:
+            unset(None)
+        except BaseException:  # an audit hook may refuse, and cannot be taken away
+            continue
     _live_builtins.update(_saved["builtins"])
     try:
         _setrecursionlimit(_saved["recursionlimit"])
-    except RecursionError:
-        pass  # only a limit below where we stand is refused, and ours is above
+    except BaseException:
+        pass  # a limit below where we stand is refused, but ours is above; or it is such a hook
 
 
 def restore_library():

@@ -26,8 +26,13 @@ _OUT_OF_MEMORY = (
 def main():
     """Run the source that the host hands out, and report how it went."""
     start = host.start()
-    streams.prepare()
     randomness.reseed()
+    host.send(execute(start))
+
+
+def execute(start):
+    """Run what a start frame says; returns the finish frame."""
+    streams.prepare()
     tools.set_limits(start["limits"])
     namespace = _make_main(start)
     try:
@@ -37,7 +42,12 @@ def main():
         repair.restore()
         frame = _after_failure(error, namespace)
     streams.flush()
-    host.send(frame)
+    return frame
+
+
+def forget():
+    """Let go of what a run left; for the time before the snapshot."""
+    _kept.clear()
 
 
 def _make_main(start):
@@ -66,6 +76,10 @@ def _run(start, namespace):
     try:
         program = source.compile_program(start["source"])
     except (SyntaxError, ValueError) as error:
+        return _failed(_error("syntax", error), None)
+    except MemoryError as error:
+        if not _is_too_complex(error):
+            raise
         return _failed(_error("syntax", error), None)
     value = _execute(program, namespace)
     _kept.append(value)
@@ -123,8 +137,15 @@ def _release(error, namespace):
 def _report(error):
     if isinstance(error, SystemExit):
         return _exited(error)
-    kind = "memory_limit" if isinstance(error, MemoryError) else "exception"
+    out_of_memory = isinstance(error, MemoryError) and not _is_too_complex(error)
+    kind = "memory_limit" if out_of_memory else "exception"
     return _failed(_error(kind, error), None)
+
+
+def _is_too_complex(error):
+    """Whether this is what the parser raises for source that is nested too deeply."""
+    text = safe_str(error)
+    return text is not None and text.startswith("Parser stack overflowed")
 
 
 def _exited(error):

@@ -6,7 +6,12 @@ _originals = []
 
 
 def prepare():
-    """Stream line by line, and print what UTF-8 cannot hold as an escape instead of failing."""
+    """Stream line by line, and print what UTF-8 cannot hold as an escape instead of failing.
+
+    The streams are part of the snapshot, so in a run this has been done already.
+    """
+    if _originals and sys.stdout is _originals[0] and sys.stderr is _originals[1]:
+        return
     _originals[:] = (sys.stdout, sys.stderr)
     for stream in _originals:
         try:

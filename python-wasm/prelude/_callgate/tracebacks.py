@@ -16,6 +16,9 @@ _cause = BaseException.__dict__["__cause__"]
 _context = BaseException.__dict__["__context__"]
 _members = BaseExceptionGroup.__dict__["exceptions"]
 
+# What was cut off, kept alive: to take a very long chain apart would exhaust the guest's stack.
+_kept = []
+
 
 def describe(error):
     """The text of an exception and of those it is linked to. Never raises, except MemoryError."""
@@ -52,6 +55,7 @@ def _cut_chain(error):
     if error is None:
         return
     _traceback.__set__(error, _trim(_traceback.__get__(error)))
+    _kept.extend((_cause.__get__(error), _context.__get__(error)))
     _cause.__set__(error, None)
     _context.__set__(error, None)
 
