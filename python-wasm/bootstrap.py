@@ -57,32 +57,46 @@ def build():
 
 def parts_of_code(code):
     """What a code object holds: the garbage collector does not look into them."""
-    yield from (code.co_consts, code.co_names, code.co_code, code.co_filename, code.co_name)
-    yield from (code.co_qualname, code.co_linetable, code.co_exceptiontable)
-    yield from (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+    parts = [code.co_consts, code.co_names, code.co_filename, code.co_name]
+    parts += [code.co_qualname, code.co_linetable, code.co_exceptiontable]
+    parts += [*code.co_varnames, *code.co_cellvars, *code.co_freevars]
+    return parts
 
 
-def everything():
-    """Every object that can be reached, by its address. None is freed while the dict is held."""
-    found = {}
-    waiting = gc.get_objects()
+def addresses():
+    """The addresses of all objects that can be reached.
+
+    Which ones were seen is kept as a bit for every 8 bytes, CPython's alignment: a set would make
+    the guest's memory a third larger, and it never shrinks again.
+    """
+    seen = bytearray(2 << 20)
+    found = array.array("I")
+    waiting = []
+
+    def meet(items):
+        for item in items:
+            bit = id(item) >> 3
+            byte, mask = bit >> 3, 1 << (bit & 7)
+            if not seen[byte] & mask:
+                seen[byte] |= mask
+                found.append(id(item))
+                waiting.append(item)
+
+    meet(gc.get_objects())
     while waiting:
-        new = []
-        for item in waiting:
-            if id(item) not in found:
-                found[id(item)] = item
-                new.append(item)
-        waiting = gc.get_referents(*new)
-        for item in new:
+        chunk = waiting[-1000:]
+        del waiting[-1000:]
+        meet(gc.get_referents(*chunk))
+        for item in chunk:
             if type(item) is CodeType:
-                waiting.extend(parts_of_code(item))
+                meet(parts_of_code(item))
     return found
 
 
 def make_immortal():
     """Have the host take all objects out of reference counting: see src/image/snapshot.rs."""
-    found = everything()
-    made = int(_host.call(b"immortal" + array.array("I", found).tobytes()))
+    found = addresses()
+    made = int(_host.call(b"immortal" + found.tobytes()))
     if made < 10_000 or not sys._is_immortal(importlib):
         raise RuntimeError(f"{made} of {len(found)} objects were made immortal")
 

@@ -26,11 +26,13 @@ const OUTPUT_KEPT: usize = 16 << 10;
 /// follow, 32 bits each.
 const IMMORTAL: &[u8] = b"immortal";
 
-/// Reference counts from here on are never changed by CPython on 32-bit machines, and the count that
-/// it gives objects that live for ever (Include/refcount.h, `_Py_IMMORTAL_MINIMUM_REFCNT` and
-/// `_Py_IMMORTAL_INITIAL_REFCNT`).
-const IMMORTAL_MINIMUM: u32 = 1 << 30;
+/// The reference count that CPython gives objects that live for ever, on 32-bit machines
+/// (Include/refcount.h, `_Py_IMMORTAL_INITIAL_REFCNT`).
 const IMMORTAL_COUNT: u32 = 5 << 28;
+
+/// What a mortal object may be counted to. The first word of a block that was freed meanwhile is 0 or
+/// a pointer, and pointers lie above the 16 MiB of stack at the bottom of the memory.
+const PLAUSIBLE_COUNTS: Range<u32> = 1..1 << 20;
 
 /// Gives objects that live as long as the snapshot a reference count that CPython leaves alone, and
 /// returns how many.
@@ -48,7 +50,7 @@ fn make_immortal(memory: &mut [u8], addresses: &[u8]) -> usize {
         else {
             continue;
         };
-        if (1..IMMORTAL_MINIMUM).contains(&u32::from_le_bytes(*count)) {
+        if PLAUSIBLE_COUNTS.contains(&u32::from_le_bytes(*count)) {
             *count = IMMORTAL_COUNT.to_le_bytes();
             made += 1;
         }

@@ -105,6 +105,15 @@ impl Client {
             .expect("the server reads");
     }
 
+    /// Sends the beginning of a line.
+    pub fn send_raw_without_end(&mut self, part: &[u8]) {
+        let input = self.input.as_mut().expect("the input is open");
+        input
+            .write_all(part)
+            .and_then(|()| input.flush())
+            .expect("the server reads");
+    }
+
     /// Sends one message.
     pub fn send(&mut self, message: &Value) {
         self.send_raw(message.to_string().as_bytes());
