@@ -9,6 +9,9 @@
 //!
 //! Each knows only those below it.
 
+// Input can reach everything here. (Tests say `unwrap` for `assert`.)
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod commands;
 pub mod gate;
 pub mod image;

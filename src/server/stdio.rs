@@ -79,7 +79,7 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
             Err(error) => Err(io::Error::other(error)),
         }
     });
-    let served = tokio::select! {
+    let end = tokio::select! {
         () = input_ended.cancelled() => {
             let grace = tokio::time::Instant::now() + GRACE;
             while unanswered.load(Ordering::SeqCst) > 0 && tokio::time::Instant::now() < grace {
@@ -89,13 +89,13 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
             Ok(())
         }
         // The handshake failed: there will be nobody to answer.
-        served = &mut serving => served.unwrap_or_else(|error| Err(io::Error::other(error))),
+        result = &mut serving => result.unwrap_or_else(|error| Err(io::Error::other(error))),
     };
     stop.cancel();
     // The writer ends when the last sender is gone; a client that reads nothing may block it for ever.
     let flushed = tokio::task::spawn_blocking(move || writer.join());
     let _ = tokio::time::timeout(GRACE_STEP * 10, flushed).await;
-    served
+    end
 }
 
 struct Stdio {

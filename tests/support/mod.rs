@@ -1,5 +1,9 @@
 //! A client for tests: the real binary, over its real standard input and output.
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!({…})` reads better than `&json!({…})` at every call"
+)]
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -14,7 +18,7 @@ use std::{
 use serde_json::{Value, json};
 
 /// Longer than any answer may take, image building on a fresh machine included.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A server process and the connection to it.
 pub struct Client {
