@@ -15,6 +15,9 @@ const BACKTRACK_LIMIT: usize = 100_000;
 /// Compiled schemas are kept for later runs up to this many; agents offer the same tools again.
 const CACHED_SCHEMAS: usize = 4096;
 
+/// Larger ones are not (bytes): the cache belongs to all clients and is never given back.
+const LARGEST_CACHED: usize = 16 << 10;
+
 /// Errors of one validation that are told at most.
 const TOLD_ERRORS: usize = 5;
 
@@ -152,24 +155,29 @@ impl OfferedTools {
     }
 
     fn add(&mut self, index: usize, entry: &Value) -> Result<(), OfferError> {
-        let parsed = Entry::deserialize(entry);
-        let entry = parsed.map_err(|error| OfferError::Malformed {
+        let malformed = |reason: &str| OfferError::Malformed {
             index,
-            reason: error.to_string(),
-        })?;
+            reason: bounded(reason),
+        };
+        if !matches!(entry["serverName"], Value::Null | Value::String(_)) {
+            return Err(malformed("`serverName` must be a string"));
+        }
+        let parsed = Entry::deserialize(entry);
+        let entry = parsed.map_err(|error| malformed(&error.to_string()))?;
         if entry.name.is_empty() {
             return Err(OfferError::EmptyName { index });
         }
         let same = |tool: &OfferedTool| tool.name == entry.name && tool.server == entry.server_name;
         if self.by_name.contains_key(&entry.name) && self.tools.iter().any(same) {
-            return Err(OfferError::Duplicate { name: entry.name });
+            let name = bounded(&entry.name);
+            return Err(OfferError::Duplicate { name });
         }
         let schema = match entry.parameters {
             None => None,
             Some(parameters) => Some(compiled(&Value::Object(parameters)).map_err(|reason| {
                 OfferError::BadSchema {
                     index,
-                    name: entry.name.clone(),
+                    name: bounded(&entry.name),
                     reason,
                 }
             })?),
@@ -260,6 +268,8 @@ fn compiled(schema: &Value) -> Result<Arc<Validator>, String> {
     if cache.len() >= CACHED_SCHEMAS {
         cache.clear();
     }
-    cache.insert(text, Arc::clone(&validator));
+    if text.len() <= LARGEST_CACHED {
+        cache.insert(text, Arc::clone(&validator));
+    }
     Ok(validator)
 }

@@ -22,12 +22,23 @@ _OUT_OF_MEMORY = (
     b'{"kind":"memory_limit","type":"MemoryError","message":"","traceback":"MemoryError\\n"}}'
 )
 
+_UNREPORTABLE = (
+    b'{"op":"finish","status":"run-error","return_value":null,"exit_code":null,"error":'
+    b'{"kind":"exception","type":null,"traceback":null,"message":"the program ended, but how cannot '
+    b'be reported: something that it left behind stops whatever looks at it"}}'
+)
+
 
 def main():
     """Run the source that the host hands out, and report how it went."""
     start = host.start()
     randomness.reseed()
-    host.send(execute(start))
+    try:
+        frame = execute(start)
+    except BaseException:
+        # An audit hook, a trace function or an exception that stops whatever looks at it.
+        frame = _UNREPORTABLE
+    host.send(frame)
 
 
 def execute(start):
@@ -39,7 +50,7 @@ def execute(start):
         frame = _run(start, namespace)
     except BaseException as error:
         _kept.append(error)
-        repair.restore()
+        _restore()
         frame = _after_failure(error, namespace)
     streams.flush()
     return frame
@@ -48,6 +59,15 @@ def execute(start):
 def forget():
     """Let go of what a run left; for the time before the snapshot."""
     _kept.clear()
+
+
+def _restore():
+    """Repair what the program broke, also if it still traces us: a tracer that raises is taken off."""
+    for _ in range(4):  # there are tracers and profilers, each of which may raise here
+        try:
+            return repair.restore()
+        except BaseException:
+            continue
 
 
 def _make_main(start):
@@ -116,10 +136,19 @@ def _after_failure(error, namespace):
         return _report(error)
     except MemoryError:
         _release(error, namespace)
+    except BaseException:
+        return _failed(_bare(error), None)
     try:
         return _report(error)
     except BaseException:
         return _OUT_OF_MEMORY
+
+
+def _bare(error):
+    """For when the program keeps us from describing its exception."""
+    name = cut_end(type_name(type(error)), 256)
+    message = "<no description could be made>"
+    return {"kind": "exception", "type": name, "message": message, "traceback": f"{name}: {message}\n"}
 
 
 def _release(error, namespace):
@@ -135,9 +164,10 @@ def _release(error, namespace):
 
 
 def _report(error):
-    if isinstance(error, SystemExit):
+    # Not isinstance: that asks the object for its class, and the object may answer anything.
+    if issubclass(type(error), SystemExit):
         return _exited(error)
-    out_of_memory = isinstance(error, MemoryError) and not _is_too_complex(error)
+    out_of_memory = issubclass(type(error), MemoryError) and not _is_too_complex(error)
     kind = "memory_limit" if out_of_memory else "exception"
     return _failed(_error(kind, error), None)
 
@@ -151,10 +181,11 @@ def _is_too_complex(error):
 def _exited(error):
     """`sys.exit` with nothing or 0 is success; a text goes to standard error."""
     code = _exit_code(error)
-    if code is None or (isinstance(code, int) and code == 0):
+    number = int.__pos__(code) if issubclass(type(code), int) else None
+    if code is None or number == 0:
         return _finish(b"success", b"null", b"null", 0)
-    if isinstance(code, int):
-        number = code if -(2**31) <= code < 2**31 else -1
+    if number is not None:
+        number = number if -(2**31) <= number < 2**31 else -1
         return _failed(_error("exception", error), number)
     text = safe_str(code)
     if text is not None:

@@ -29,18 +29,22 @@ class Program:
     def run(self, namespace):
         """Run to the end; the value is that of the last expression, or None."""
         value = None
-        for part in self.parts:
-            value = FunctionType(part, namespace)()
+        for function in self._functions(namespace):
+            value = function()
         return value if self.has_value else None
 
     async def run_async(self, namespace):
         """The same inside an event loop: all of it, also the parts that do not await."""
         value = None
-        for part in self.parts:
-            value = FunctionType(part, namespace)()
-            if part.co_flags & _CO_COROUTINE:
+        for function in self._functions(namespace):
+            value = function()
+            if function.__code__.co_flags & _CO_COROUTINE:
                 value = await value
         return value if self.has_value else None
+
+    def _functions(self, namespace):
+        # All before the first runs: an audit hook of the user's may refuse to let us make more.
+        return [FunctionType(part, namespace) for part in self.parts]
 
 
 def compile_program(source):

@@ -30,7 +30,8 @@ def describe(error):
     except MemoryError:
         raise
     except BaseException:
-        return cut_middle(_describe_simply(error), MAX_TEXT)
+        text = _describe_simply(error)
+    return cut_middle(text, MAX_TEXT)
 
 
 def _trim_all(error):
@@ -43,7 +44,7 @@ def _trim_all(error):
             continue
         seen.add(id(error))
         _traceback.__set__(error, _trim(_traceback.__get__(error)))
-        if isinstance(error, BaseExceptionGroup):
+        if issubclass(type(error), BaseExceptionGroup):
             todo.extend(_members.__get__(error))
         todo += (_context.__get__(error), _cause.__get__(error))
     for error in todo:
@@ -103,11 +104,16 @@ def is_user_file(filename):
 def _describe_simply(error):
     """For when the library's own formatting fails: frames without source lines."""
     lines = ["Traceback (most recent call last):\n"]
-    traceback = _trim(_traceback.__get__(error))
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        lines.append(f'  File "{code.co_filename}", line {traceback.tb_lineno}, in {code.co_name}\n')
-        traceback = traceback.tb_next
+    try:
+        traceback = _trim(_traceback.__get__(error))
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            lines.append(f'  File "{code.co_filename}", line {traceback.tb_lineno}, in {code.co_name}\n')
+            traceback = traceback.tb_next
+    except MemoryError:
+        raise
+    except BaseException:  # an audit hook of the user's may refuse to let us see frames
+        del lines[1:]
     if len(lines) == 1:
         lines.clear()
     return "".join(lines) + last_line(error)
