@@ -10,12 +10,13 @@ use std::{collections::BTreeMap, fs, path::Path};
 use serde_json::{Value, json};
 use support::{Client, structured, text, tool};
 
-/// Short, so that the programs which run into them do so soon.
+/// Short, so that the programs which run into them do so soon; not so short that a busy machine makes
+/// others run into them.
 const LIMITS: [&str; 8] = [
     "--cpu-timeout",
-    "1s",
+    "3s",
     "--run-timeout",
-    "5s",
+    "6s",
     "--tool-timeout",
     "1s",
     "--max-tool-calls",

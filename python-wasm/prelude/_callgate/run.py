@@ -35,10 +35,15 @@ def main():
     randomness.reseed()
     try:
         frame = execute(start)
+    except MemoryError:
+        frame = _OUT_OF_MEMORY
     except BaseException:
         # An audit hook, a trace function or an exception that stops whatever looks at it.
         frame = _UNREPORTABLE
-    host.send(frame)
+    try:
+        host.send(frame)
+    except BaseException:
+        pass  # the host has the frame; what failed is taking its answer, for want of memory
 
 
 def execute(start):
