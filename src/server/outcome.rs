@@ -359,3 +359,20 @@ fn call_lines(calls: &[CallRecord]) -> String {
     }
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use regex::Regex;
+
+    proptest! {
+        #[test]
+        fn no_content_can_close_its_section(content in r"((</?\s*(output|OutPut)?|[^>]{0,3}|>|.){0,12}\n?){0,4}") {
+            let mut text = String::new();
+            super::section(&mut text, "output", &content);
+            let closing = Regex::new(r"(?i)</\s*output\s*>").unwrap();
+            prop_assert_eq!(closing.find_iter(&text).count(), 1);
+            prop_assert!(text.ends_with("\n</output>"));
+        }
+    }
+}
