@@ -14,27 +14,40 @@ use support::{Client, structured, text, tool};
 /// others run into them.
 const LIMITS: [&str; 8] = [
     "--cpu-timeout",
-    "3s",
+    "2s",
     "--run-timeout",
-    "6s",
+    "12s",
     "--tool-timeout",
     "1s",
     "--max-tool-calls",
     "1000",
 ];
 
-/// Anonymous memory that the server may have kept after all of it, compared with what it had after
-/// the largest of programs (KiB).
-const MARGIN_KIB: u64 = 64 << 10;
+/// Anonymous memory that the server may have gained between the end of the warm-up and the end of
+/// all programs (KiB). With over 260 programs, half a MiB that is lost in each would show.
+const MARGIN_KIB: u64 = 128 << 10;
 
-/// Programs that use as much as a run may, to begin with: what they leave behind in allocators and
-/// in the pool of instances is not growth.
-const WARM_UP: [&str; 4] = [
-    "memory_growing_list",
+/// Programs that make the host or the guest use much memory at once, to begin with: what they leave
+/// behind in allocators, stacks and the pool of instances is kept for the next, and is not growth.
+const WARM_UP: [&str; 14] = [
+    "cpu_json_text_of_large_value_is_cheap_for_the_host",
+    "cpu_text_to_huge_integer",
+    "files_huge_reads",
+    "files_scratch_filled",
+    "host_forged_error_of_4_mb",
+    "host_huge_frame_of_small_pieces",
     "memory_full_at_the_end",
+    "memory_growing_list",
+    "nesting_dicts_and_tuples_collected",
+    "output_half_tags_printed",
+    "output_half_tags_returned",
     "recursion_without_a_limit",
+    "return_exponential_sets_and_dicts",
     "tools_large_arguments_in_flight",
 ];
+
+/// How often: what is kept depends a little on the order in which threads took part.
+const WARM_UPS: usize = 3;
 
 /// Kinds of error that a result may have.
 const KINDS: [&str; 10] = [
@@ -242,7 +255,7 @@ fn hostile_programs() {
     let cases = cases();
     let mut client = Client::start(&LIMITS);
     let process = client.pid();
-    for name in WARM_UP {
+    for name in [WARM_UP; WARM_UPS].concat() {
         let case = cases
             .iter()
             .find(|case| case.name == name)
@@ -282,6 +295,7 @@ fn hostile_programs() {
         cases.len(),
         complaints.join("\n\n")
     );
+    println!("anonymous memory: {before} KiB, then {after} KiB");
     assert!(
         after <= before + MARGIN_KIB,
         "anonymous memory grew from {before} to {after} KiB"
