@@ -42,6 +42,7 @@ fn main() {
     println!("| what | p50 | p99 |\n| --- | --- | --- |");
     runtime.block_on(in_process(&image));
     over_stdio();
+    gathered();
     process_start();
     memory();
     runtime.block_on(processor_bound(&image));
@@ -131,6 +132,45 @@ fn over_stdio() {
         "one callback over stdio, seen by the guest",
         seconds(&structured(&result)["return_value"]),
     );
+}
+
+/// Calls that run at once: eight that take 200 ms each, and a thousand that are answered at once.
+fn gathered() {
+    let mut client = Client::start(&[]);
+    client.run("print(1+1)");
+    let mut eight = Vec::new();
+    for _ in 0..5 {
+        let id = client.start_run(gather(8));
+        let calls: Vec<Value> = (0..8).map(|_| client.receive()["params"].clone()).collect();
+        std::thread::sleep(Duration::from_millis(200));
+        for call in &calls {
+            client.notify(
+                "notifications/tool_call_response",
+                json!({"requestId": call["requestId"], "result": 1}),
+            );
+        }
+        let result = client.finish(id, &mut |_| None);
+        eight.extend(seconds(&structured(&result)["return_value"]));
+    }
+    line("gather of 8 tools that take 200 ms each", eight);
+    let mut each = Vec::new();
+    for _ in 0..20 {
+        let result = client.call(gather(1000), &mut |call| {
+            Some(json!({"result": call["arguments"]["a"]}))
+        });
+        let all = seconds(&structured(&result)["return_value"])[0];
+        each.push(all / 1000);
+    }
+    line("one of 1,000 gathered tools over stdio, the client's own time included", each);
+}
+
+/// A program that gathers `count` calls and returns how long that took.
+fn gather(count: u32) -> Value {
+    let code = format!(
+        "import asyncio, time\nstart = time.perf_counter()\n\
+         await asyncio.gather(*(add.aio(a=i) for i in range({count})))\n[time.perf_counter() - start]"
+    );
+    json!({"python_code": code, "available_tools": [tool("add", json!({"a": {"type": "integer"}}))]})
 }
 
 fn process_start() {

@@ -1,9 +1,10 @@
 """An event loop for a world without sockets and threads: what it waits for is the host."""
 
 import asyncio
-from asyncio import base_events, events
+from asyncio import base_events, events, futures
 
 from _callgate import host
+from _callgate.threads import elsewhere
 
 _waiting = {}  # submitted calls: their number → the tool, the future and its loop
 
@@ -39,10 +40,13 @@ class GateLoop(base_events.BaseEventLoop):
 
     def run_in_executor(self, executor, func, *args):
         """There are no threads: run it here and now, and hand back a future that is done."""
+        if executor is not None:
+            return futures.wrap_future(executor.submit(func, *args), loop=self)
         future = self.create_future()
         try:
-            future.set_result(func(*args))
-        except Exception as error:
+            with elsewhere():
+                future.set_result(func(*args))
+        except BaseException as error:
             future.set_exception(error)
         return future
 

@@ -26,7 +26,7 @@ _kept = []
 def describe(error):
     """The text of an exception and of those it is linked to. Never raises, except MemoryError."""
     try:
-        _trim_all(error)
+        trim_all(error)
         source.restore_lines()
         library = TracebackException(type(error), error, _traceback.__get__(error), compact=True)
         return cut_middle("".join(library.format()), MAX_TEXT)
@@ -37,7 +37,7 @@ def describe(error):
     return cut_middle(text, MAX_TEXT)
 
 
-def _trim_all(error):
+def trim_all(error):
     """Trim the traceback of the exception and of all that its text will show."""
     seen = set()
     todo = [error]

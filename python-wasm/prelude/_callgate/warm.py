@@ -3,15 +3,18 @@
 import sys
 
 from _callgate import (
+    executors,
     host,
     loop,
     names,
+    pools,
     randomness,
     repair,
     run,
     signatures,
     source,
     streams,
+    threads,
     tools,
     tracebacks,
     values,
@@ -33,6 +36,9 @@ _SCHEMA = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
 def warm():
     """Touch each lazy corner once; nothing that user code could see may change."""
     loop.install()
+    threads.install()
+    executors.install()
+    pools.install()
     _warm_values()
     _warm_run()
     _warm_errors()
