@@ -48,7 +48,6 @@ def main():
 
 def execute(start):
     """Run what a start frame says; returns the finish frame."""
-    streams.prepare()
     tools.set_limits(start["limits"])
     namespace = _make_main(start)
     try:

@@ -35,6 +35,7 @@ _SCHEMA = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
 
 def warm():
     """Touch each lazy corner once; nothing that user code could see may change."""
+    streams.install()
     loop.install()
     threads.install()
     executors.install()
