@@ -161,7 +161,10 @@ fn gathered() {
         let all = seconds(&structured(&result)["return_value"])[0];
         each.push(all / 1000);
     }
-    line("one of 1,000 gathered tools over stdio, the client's own time included", each);
+    line(
+        "one of 1,000 gathered tools over stdio, the client's own time included",
+        each,
+    );
 }
 
 /// A program that gathers `count` calls and returns how long that took.

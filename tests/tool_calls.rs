@@ -177,7 +177,7 @@ fn an_uncaught_error_names_the_tool_and_lists_what_happened() {
     );
     assert!(
         text(&result)
-            .ends_with("<tool_calls>\nweb_search: answered\nweb_search: failed\n</tool_calls>"),
+            .ends_with("<tool_calls>\nweb_search(query=\"a\"): answered\nweb_search(query=\"b\"): failed\n</tool_calls>"),
         "{}",
         text(&result)
     );

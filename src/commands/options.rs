@@ -36,6 +36,15 @@ pub struct Options {
     /// The arguments of one tool call, as JSON
     #[arg(long, global = true, value_name = "SIZE", env = "CALLGATE_MAX_ARGUMENTS", default_value = "4MiB", value_parser = size, help_heading = "Limits of one run")]
     max_arguments: u64,
+    /// The result of one tool call, as JSON
+    #[arg(long, global = true, value_name = "SIZE", env = "CALLGATE_MAX_TOOL_RESULT", default_value = "16MiB", value_parser = size, help_heading = "Limits of one run")]
+    max_tool_result: u64,
+    /// The results of all tool calls of a run together, as JSON
+    #[arg(long, global = true, value_name = "SIZE", env = "CALLGATE_MAX_TOOL_RESULTS", default_value = "256MiB", value_parser = size, help_heading = "Limits of one run")]
+    max_tool_results: u64,
+    /// Tool calls of a run that wait for their answers at once
+    #[arg(long, global = true, value_name = "N", env = "CALLGATE_MAX_CALLS_IN_FLIGHT", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits of one run")]
+    max_calls_in_flight: u64,
     /// Tool calls that a run may make
     #[arg(
         long,
@@ -135,6 +144,9 @@ impl Options {
             call_limits: CallLimits {
                 tool_timeout: self.tool_timeout,
                 calls: self.max_tool_calls,
+                in_flight: self.max_calls_in_flight,
+                tool_result: self.max_tool_result,
+                tool_results: self.max_tool_results,
                 arguments: self.max_arguments,
                 result: self.max_result,
             },

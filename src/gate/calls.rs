@@ -7,27 +7,18 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
-    task::AbortHandle,
-};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
     CallLimits, CallRecord, OfferedTools, Outcome, Stopped,
-    frame::{self, Call},
+    frame::{self, Call, CallEnd},
     offered::bounded,
     route::{Route, RouteError, ToolCall},
+    submissions::Submissions,
 };
 use crate::image::abi::Answer;
-
-/// A year: waiting longer than this is waiting for ever.
-const LONGEST_WAIT: Duration = Duration::from_hours(8760);
-
-/// Submitted calls that wait for their answers may hold as much as this many of the largest.
-const ROOM: u64 = 4;
-const LEAST_ROOM: u64 = 1 << 20;
 
 /// Why a call is withdrawn when its run ends under it.
 const RUN_ENDED: &str = "the run ended";
@@ -38,12 +29,8 @@ pub(super) struct Calls {
     route: Arc<dyn Route>,
     limits: CallLimits,
     stop: CancellationToken,
-    /// KiB that submitted calls may still hold.
-    room: Arc<Semaphore>,
-    largest_room: u32,
+    submissions: Arc<Submissions>,
     state: Mutex<State>,
-    /// Wakes `wait` when a submitted call has ended.
-    ended: Notify,
 }
 
 #[derive(Default)]
@@ -51,9 +38,8 @@ struct State {
     records: Vec<CallRecord>,
     /// When each call began that has not ended yet, by its index in `records`.
     open: HashMap<usize, Instant>,
-    submitted: HashMap<u64, AbortHandle>,
-    done: Vec<Value>,
-    next_submission: u64,
+    /// Bytes of all results so far.
+    results: u64,
     stopped: Option<Stopped>,
     closed: bool,
 }
@@ -71,16 +57,13 @@ impl Calls {
         limits: CallLimits,
         stop: CancellationToken,
     ) -> Self {
-        let largest_room = kib(limits.arguments.saturating_mul(ROOM).max(LEAST_ROOM));
         Self {
+            submissions: Arc::new(Submissions::new(limits.arguments)),
             offered,
             route,
             limits,
             stop,
-            room: Arc::new(Semaphore::new(largest_room as usize)),
-            largest_room,
             state: Mutex::default(),
-            ended: Notify::new(),
         }
     }
 
@@ -89,11 +72,11 @@ impl Calls {
         match self.admit(call) {
             Ok(admitted) => {
                 self.open(&admitted);
-                Box::pin(async move { frame::bytes(&self.carry_out(admitted).await) })
+                Box::pin(async move { self.carry_out(admitted).await.into_frame(None) })
             }
             // Past the limit the run is being stopped: there is nothing more to tell it.
             Err(_) if self.stopped().is_some() => Box::pin(std::future::pending()),
-            Err(refusal) => Box::pin(std::future::ready(frame::bytes(&refusal))),
+            Err(refusal) => ready(refusal.into_frame(None)),
         }
     }
 
@@ -102,111 +85,56 @@ impl Calls {
     pub(super) fn submit(self: Arc<Self>, call: Call<'_>, length: u64) -> Answer {
         let admitted = match self.admit(call) {
             Ok(admitted) => admitted,
-            Err(refusal) => return Box::pin(std::future::ready(frame::bytes(&refusal))),
+            Err(refusal) => return ready(refusal.into_frame(None)),
         };
-        let room = kib(length).min(self.largest_room);
-        if let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(room) {
-            return Box::pin(std::future::ready(self.begin(admitted, room)));
+        if let Some(room) = self.submissions.try_room(length) {
+            return ready(self.begin(admitted, room));
         }
         Box::pin(async move {
-            match Arc::clone(&self.room).acquire_many_owned(room).await {
-                Ok(room) => self.begin(admitted, room),
-                // Nobody closes the semaphore.
-                Err(closed) => frame::bytes(&frame::failure(&closed.to_string(), None)),
+            match self.submissions.room(length).await {
+                Some(room) => self.begin(admitted, room),
+                None => frame::failure("the run has ended"),
             }
         })
     }
 
-    fn begin(self: Arc<Self>, admitted: Admitted, room: OwnedSemaphorePermit) -> Vec<u8> {
+    fn begin(self: &Arc<Self>, admitted: Admitted, room: OwnedSemaphorePermit) -> Vec<u8> {
         self.open(&admitted);
-        let number = {
-            let mut state = self.lock();
-            state.next_submission += 1;
-            state.next_submission
-        };
-        let calls = Arc::clone(&self);
-        // The entry is made under the lock that the task takes at its end, so it can't be missed.
-        let mut state = self.lock();
-        let task = tokio::spawn(async move {
-            let mut answer = calls.carry_out(admitted).await;
-            drop(room);
-            answer["call"] = json!(number);
-            let mut state = calls.lock();
-            if state.submitted.remove(&number).is_some() {
-                state.done.push(answer);
-                calls.ended.notify_one();
-            }
-        });
-        state.submitted.insert(number, task.abort_handle());
+        let calls = Arc::clone(self);
+        let number = self
+            .submissions
+            .begin(room, async move { calls.carry_out(admitted).await });
         frame::bytes(&json!({"ok": true, "call": number}))
     }
 
     /// Waits until a submitted call has ended or the time is over.
-    pub(super) fn wait(self: Arc<Self>, timeout_ms: Option<f64>) -> Answer {
-        let timeout = timeout_ms.map(|ms| {
-            Duration::try_from_secs_f64(ms.max(0.0) / 1e3)
-                .unwrap_or(LONGEST_WAIT)
-                .min(LONGEST_WAIT)
-        });
-        Box::pin(async move {
-            if timeout == Some(Duration::ZERO) {
-                // A timer, even one that is over, would take a millisecond.
-                tokio::task::yield_now().await;
-                let done = std::mem::take(&mut self.lock().done);
-                return frame::bytes(&json!({"ok": true, "done": done}));
-            }
-            let deadline = tokio::time::Instant::now() + timeout.unwrap_or(LONGEST_WAIT);
-            loop {
-                let in_flight = {
-                    let mut state = self.lock();
-                    if !state.done.is_empty() {
-                        return frame::bytes(
-                            &json!({"ok": true, "done": std::mem::take(&mut state.done)}),
-                        );
-                    }
-                    !state.submitted.is_empty()
-                };
-                let over = if !in_flight && timeout.is_none() {
-                    true
-                } else {
-                    tokio::time::timeout_at(deadline, self.ended.notified())
-                        .await
-                        .is_err()
-                };
-                if over {
-                    return br#"{"ok": true, "done": []}"#.to_vec();
-                }
-            }
-        })
+    pub(super) fn wait(&self, timeout_ms: Option<f64>) -> Answer {
+        let submissions = Arc::clone(&self.submissions);
+        Box::pin(async move { submissions.wait(timeout_ms).await })
     }
 
     /// Gives up a submitted call.
     pub(super) fn cancel(&self, number: u64) -> Vec<u8> {
-        let task = self.lock().submitted.remove(&number);
-        if let Some(task) = task {
-            task.abort();
-        }
+        self.submissions.cancel(number);
         frame::done()
     }
 
     /// Ends what is under way and returns the record of all calls.
     pub(super) fn close(&self) -> Vec<CallRecord> {
-        let tasks: Vec<AbortHandle> = {
-            let mut state = self.lock();
-            state.closed = true;
-            let open: Vec<(usize, Instant)> = state.open.drain().collect();
-            for (record, began) in open {
-                state.records[record].outcome = Outcome::Withdrawn;
-                state.records[record].duration = began.elapsed();
-                self.route
-                    .withdraw(&state.records[record].request_id, RUN_ENDED);
-            }
-            state.submitted.drain().map(|(_, task)| task).collect()
-        };
-        for task in tasks {
-            task.abort();
+        let mut state = self.lock();
+        state.closed = true;
+        let open: Vec<(usize, Instant)> = state.open.drain().collect();
+        for (record, began) in open {
+            state.records[record].outcome = Outcome::Withdrawn;
+            state.records[record].duration = began.elapsed();
+            self.route
+                .withdraw(&state.records[record].request_id, RUN_ENDED);
         }
-        self.lock().records.clone()
+        let records = state.records.clone();
+        drop(state);
+        // The lock is free: a call that is given up takes it.
+        self.submissions.cancel_all();
+        records
     }
 
     pub(super) fn stopped(&self) -> Option<Stopped> {
@@ -214,7 +142,7 @@ impl Calls {
     }
 
     /// Checks a call and gives it its place in the record, or the refusal for the program.
-    fn admit(&self, mut call: Call<'_>) -> Result<Admitted, Value> {
+    fn admit(&self, mut call: Call<'_>) -> Result<Admitted, CallEnd> {
         let request_id = Uuid::new_v4().to_string();
         if call.arguments.is_null() {
             call.arguments = json!({});
@@ -224,12 +152,15 @@ impl Calls {
         if state.records.len() as u64 >= self.limits.calls || state.closed {
             state.stopped.get_or_insert(Stopped::CallLimit);
             self.stop.cancel();
-            let reason = format!(
-                "a run may make {} tool calls (--max-tool-calls)",
-                self.limits.calls
-            );
-            return Err(frame::failure(&reason, None));
+            return Err(CallEnd::Failure {
+                reason: format!(
+                    "a run may make {} tool calls (--max-tool-calls)",
+                    self.limits.calls
+                ),
+                request_id: None,
+            });
         }
+        let checked = checked.and_then(|()| self.check_bounds(&state));
         let record = state.records.len();
         // A refused name is whatever the program made up, and is kept until the run ends.
         let kept = |name: &str| match &checked {
@@ -240,10 +171,11 @@ impl Calls {
             request_id: request_id.clone(),
             tool_name: kept(&call.tool),
             server_name: call.server.as_deref().map(kept),
+            arguments: CallRecord::preview(&call.arguments),
             outcome: Outcome::Refused,
             duration: Duration::ZERO,
         });
-        checked.map_err(|reason| frame::failure(&reason, Some(&request_id)))?;
+        checked.map_err(|reason| CallEnd::failure(reason, &request_id))?;
         let call = ToolCall {
             request_id,
             tool: call.tool.to_string(),
@@ -251,6 +183,29 @@ impl Calls {
             arguments: call.arguments,
         };
         Ok(Admitted { record, call })
+    }
+
+    /// What a run may have under way, and may get.
+    fn check_bounds(&self, state: &State) -> Result<(), String> {
+        let CallLimits {
+            in_flight,
+            tool_results,
+            ..
+        } = self.limits;
+        if state.open.len() as u64 >= in_flight {
+            return Err(format!(
+                "{in_flight} calls wait for their answers already, and more may not at once \
+                 (--max-calls-in-flight); wait for some of them first, with a semaphore or in batches"
+            ));
+        }
+        if state.results > tool_results {
+            return Err(format!(
+                "the results of this run's calls have reached {} bytes of JSON; together they may be \
+                 {tool_results} (--max-tool-results)",
+                state.results
+            ));
+        }
+        Ok(())
     }
 
     /// From here on the call counts as sent.
@@ -272,7 +227,7 @@ impl Calls {
         tool.check(&call.arguments)
     }
 
-    async fn carry_out(self: &Arc<Self>, admitted: Admitted) -> Value {
+    async fn carry_out(self: &Arc<Self>, admitted: Admitted) -> CallEnd {
         let request_id = admitted.call.request_id.clone();
         let tool = admitted.call.tool.clone();
         let given_up = GivenUp {
@@ -281,24 +236,47 @@ impl Calls {
         };
         let answer =
             tokio::time::timeout(self.limits.tool_timeout, self.route.call(admitted.call)).await;
-        let (outcome, answer) = match answer {
-            Ok(Ok(value)) => (Outcome::Answered, json!({"ok": true, "value": value})),
-            Ok(Err(RouteError::Failed(reason))) => {
-                (Outcome::Failed, frame::failure(&reason, Some(&request_id)))
-            }
-            Ok(Err(RouteError::NotSent(reason))) => {
-                (Outcome::Refused, frame::failure(&reason, Some(&request_id)))
-            }
+        let (outcome, end) = match answer {
+            Ok(Ok(value)) => (Outcome::Answered, self.take_result(&value)),
+            Ok(Err(RouteError::Failed(reason))) => (Outcome::Failed, Err(reason)),
+            Ok(Err(RouteError::NotSent(reason))) => (Outcome::Refused, Err(reason)),
             Err(_) => {
                 self.route.withdraw(&request_id, "timeout");
-                (
-                    Outcome::TimedOut,
-                    frame::failure(&format!("Tool call timeout: {tool}"), Some(&request_id)),
-                )
+                (Outcome::TimedOut, Err(format!("Tool call timeout: {tool}")))
             }
         };
         self.end(given_up.record, outcome);
-        answer
+        match end {
+            Ok(json) => CallEnd::Value(json),
+            Err(reason) => CallEnd::failure(reason, &request_id),
+        }
+    }
+
+    /// The value as JSON text, if it and all before it are small enough.
+    fn take_result(&self, value: &Value) -> Result<String, String> {
+        let CallLimits {
+            tool_result,
+            tool_results,
+            ..
+        } = self.limits;
+        let json = value.to_string();
+        let length = json.len() as u64;
+        if length > tool_result {
+            return Err(format!(
+                "its result is {length} bytes of JSON; the limit is {tool_result} (--max-tool-result). \
+                 Ask the tool for less"
+            ));
+        }
+        let mut state = self.lock();
+        state.results = state.results.saturating_add(length);
+        if state.results > tool_results {
+            return Err(format!(
+                "with its result of {length} bytes the results of this run's calls are {} bytes of JSON; \
+                 together they may be {tool_results} (--max-tool-results)",
+                state.results
+            ));
+        }
+        Ok(json)
     }
 
     /// Records the end of a call; false if it had ended already.
@@ -317,9 +295,8 @@ impl Calls {
     }
 }
 
-/// Rounded up.
-fn kib(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
+fn ready(answer: Vec<u8>) -> Answer {
+    Box::pin(std::future::ready(answer))
 }
 
 /// Withdraws a call whose future is dropped before its end. (A call that has ended is not open.)

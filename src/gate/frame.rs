@@ -102,14 +102,67 @@ pub(super) fn depth(value: &Value) -> usize {
     1 + inner.unwrap_or(0)
 }
 
+/// How a call ended, as the program hears it.
+pub(super) enum CallEnd {
+    /// With a value: JSON text.
+    Value(String),
+    /// Without.
+    Failure {
+        /// Why, for the program.
+        reason: String,
+        /// The call's id, if it got one.
+        request_id: Option<String>,
+    },
+}
+
+impl CallEnd {
+    /// The failure of a call that was given an id.
+    pub(super) fn failure(reason: String, request_id: &str) -> Self {
+        Self::Failure {
+            reason,
+            request_id: Some(request_id.to_owned()),
+        }
+    }
+
+    /// The frame; with the call's number where it was submitted.
+    pub(super) fn into_frame(self, number: Option<u64>) -> Vec<u8> {
+        let number = number.map_or_else(String::new, |number| format!("\"call\":{number},"));
+        match self {
+            // Not parsed and written again: a value may be megabytes.
+            Self::Value(json) => format!(r#"{{{number}"ok":true,"value":{json}}}"#).into_bytes(),
+            Self::Failure { reason, request_id } => {
+                let reason = json!(reason);
+                let request_id = json!(request_id);
+                format!(r#"{{{number}"ok":false,"message":{reason},"request_id":{request_id}}}"#)
+                    .into_bytes()
+            }
+        }
+    }
+}
+
 /// `{"ok": true}`
 pub(super) fn done() -> Vec<u8> {
     br#"{"ok": true}"#.to_vec()
 }
 
-/// A failure, which the prelude makes a `ToolCallError` of.
-pub(super) fn failure(message: &str, request_id: Option<&str>) -> Value {
-    json!({"ok": false, "message": message, "request_id": request_id})
+/// `{"ok": true, "done": […]}` around the frames of ended calls.
+pub(super) fn ended(frames: &[Vec<u8>]) -> Vec<u8> {
+    [
+        br#"{"ok":true,"done":["#,
+        frames.join(&b',').as_slice(),
+        b"]}",
+    ]
+    .concat()
+}
+
+/// A failure that is not a call's, or a call's that was never made.
+pub(super) fn failure(reason: &str) -> Vec<u8> {
+    let reason = reason.to_owned();
+    CallEnd::Failure {
+        reason,
+        request_id: None,
+    }
+    .into_frame(None)
 }
 
 /// A frame as bytes.

@@ -11,6 +11,7 @@ mod offered;
 mod pending;
 mod record;
 mod route;
+mod submissions;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -40,8 +41,14 @@ pub struct CallLimits {
     pub tool_timeout: Duration,
     /// Calls in all, refused ones included.
     pub calls: u64,
+    /// Calls that wait for their answers at once.
+    pub in_flight: u64,
     /// The arguments of one call, as JSON.
     pub arguments: u64,
+    /// The result of one call, as JSON.
+    pub tool_result: u64,
+    /// The results of all calls, as JSON.
+    pub tool_results: u64,
     /// The value of the program, as JSON.
     pub result: u64,
 }
@@ -51,7 +58,10 @@ impl Default for CallLimits {
         Self {
             tool_timeout: Duration::from_secs(30),
             calls: 10_000,
+            in_flight: 4096,
             arguments: 4 << 20,
+            tool_result: 16 << 20,
+            tool_results: 256 << 20,
             result: 4 << 20,
         }
     }
@@ -159,7 +169,7 @@ impl Gate {
                     "the request is {length} bytes; arguments may be {} (--max-arguments)",
                     self.limits.arguments
                 );
-                frame::bytes(&frame::failure(&reason, None))
+                frame::failure(&reason)
             })
         }
     }
@@ -178,17 +188,17 @@ impl HostCalls for Gate {
         let request = match serde_json::from_slice::<Request<'_>>(request) {
             Ok(request) => request,
             Err(error) => {
-                return ready(frame::bytes(&frame::failure(
-                    // The error may quote what it does not know.
-                    &offered::bounded(&format!("not a request that the host knows: {error}")),
-                    None,
-                )));
+                // The error may quote what it does not know.
+                let reason = format!("not a request that the host knows: {error}");
+                return ready(frame::failure(&offered::bounded(&reason)));
             }
         };
         match request {
-            Request::Start => ready(lock(&self.start).take().unwrap_or_else(|| {
-                frame::bytes(&frame::failure("the run has started already", None))
-            })),
+            Request::Start => ready(
+                lock(&self.start)
+                    .take()
+                    .unwrap_or_else(|| frame::failure("the run has started already")),
+            ),
             Request::Finish(finish) => ready(self.take_finish(finish)),
             Request::Call(call) => Arc::clone(&self.calls).call(call),
             Request::Submit(call) => Arc::clone(&self.calls).submit(call, length),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -44,11 +45,57 @@ pub struct CallRecord {
     pub tool_name: String,
     /// The server, if the code named one.
     pub server_name: Option<String>,
+    /// The beginning of its arguments, for a person.
+    #[serde(skip)]
+    pub arguments: String,
     /// How it ended.
     pub outcome: Outcome,
     /// From the call to its end, in milliseconds.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
     pub duration: Duration,
+}
+
+impl CallRecord {
+    /// The beginning of arguments: enough to tell one call from another.
+    #[must_use]
+    pub(super) fn preview(arguments: &Value) -> String {
+        const LONGEST: usize = 120;
+        const LONGEST_VALUE: usize = 60;
+        let Value::Object(arguments) = arguments else {
+            return String::new();
+        };
+        let mut text = String::new();
+        for (name, value) in arguments {
+            if text.chars().count() > LONGEST {
+                text.push_str(", …");
+                break;
+            }
+            if !text.is_empty() {
+                text.push_str(", ");
+            }
+            text.push_str(&beginning(name, LONGEST_VALUE).replace(['\n', '\r'], " "));
+            text.push('=');
+            text.push_str(&preview_of(value, LONGEST_VALUE));
+        }
+        text
+    }
+}
+
+/// A scalar as JSON has it; of containers only that they are there, for to write them costs time.
+fn preview_of(value: &Value, longest: usize) -> String {
+    match value {
+        Value::Array(_) => "[…]".to_owned(),
+        Value::Object(_) => "{…}".to_owned(),
+        Value::String(text) => Value::String(beginning(text, longest)).to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn beginning(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// Durations travel as milliseconds, rounded to microseconds.

@@ -153,8 +153,12 @@ impl Sandbox {
     /// Runs the guest to its end. When no slot is free it waits for one. Dropping the future stops
     /// the run.
     pub async fn run(&self, run: Run) -> Report {
-        let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
-            return Report::failed("the sandbox is closed");
+        let slot = tokio::select! {
+            slot = Arc::clone(&self.slots).acquire_owned() => slot,
+            () = run.stop.cancelled() => return Report::before_start(Ending::Stopped),
+        };
+        let Ok(slot) = slot else {
+            return Report::before_start(Ending::Failed("the sandbox is closed".to_owned()));
         };
         let shared = Arc::clone(&self.shared);
         let (report, reported) = oneshot::channel();
@@ -168,8 +172,10 @@ impl Sandbox {
         });
         let report = reported.await;
         let _ = stop_on_drop.disarm();
-        report
-            .unwrap_or_else(|_| Report::failed("the run was lost: its task ended without a report"))
+        report.unwrap_or_else(|_| {
+            let reason = "the run was lost: its task ended without a report";
+            Report::before_start(Ending::Failed(reason.to_owned()))
+        })
     }
 
     /// Whether the kernel tells which pages of an instance were written, so that recycling one costs less.
@@ -253,9 +259,9 @@ impl Shared {
 }
 
 impl Report {
-    fn failed(reason: &str) -> Self {
+    fn before_start(ending: Ending) -> Self {
         Self {
-            ending: Ending::Failed(reason.to_owned()),
+            ending,
             elapsed: Duration::ZERO,
             cpu: Duration::ZERO,
         }

@@ -1,9 +1,13 @@
 //! MCP: the tool, its results, its notifications, and the transports.
 
+mod audience;
 mod channel;
 mod handler;
+mod lines;
+mod live;
 mod loader;
 mod outcome;
+mod request;
 mod schema;
 mod settings;
 mod stdio;

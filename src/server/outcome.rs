@@ -351,7 +351,7 @@ fn call_lines(calls: &[CallRecord]) -> String {
             // A name is the guest's or the client's text: it may not break the line.
             let name = format!("{server}{}", call.tool_name).replace(['\n', '\r'], " ");
             let name: String = name.chars().take(200).collect();
-            format!("{name}: {}", call.outcome.describe())
+            format!("{name}({}): {}", call.arguments, call.outcome.describe())
         })
         .collect();
     if calls.len() > LISTED {
