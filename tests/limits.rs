@@ -213,3 +213,105 @@ fn limits_are_read_from_the_environment() {
         "xxxxxxxxxx"
     );
 }
+
+/// Runs code that calls the tool `get`, which answers with `answer`.
+fn run_get(flags: &[&str], code: &str, answer: &Value) -> Value {
+    let mut client = Client::start(flags);
+    let tools = json!([tool("get", json!({}))]);
+    client.run_with(code, tools, &mut |_| Some(json!({"result": answer})))
+}
+
+#[test]
+fn calls_in_flight() {
+    let mut client = Client::start(&["--max-calls-in-flight", "3"]);
+    let code = "import asyncio\nfound = await asyncio.gather(*(get.aio() for _ in range(5)), return_exceptions=True)\n\
+        found += await asyncio.gather(get.aio(), get.aio(), get.aio())\n[str(x) for x in found]";
+    let id =
+        client.start_run(json!({"python_code": code, "available_tools": [tool("get", json!({}))]}));
+    let mut asked = Vec::new();
+    // Three wait; only then is one of them answered.
+    let result = loop {
+        let message = client.receive();
+        if message["id"] == id {
+            break message["result"].clone();
+        }
+        asked.push(message["params"]["requestId"].clone());
+        if asked.len() == 3 {
+            for request_id in asked.drain(..) {
+                client.notify(
+                    "notifications/tool_call_response",
+                    json!({"requestId": request_id, "result": "fine"}),
+                );
+            }
+        }
+    };
+    let found: Vec<&str> = structured(&result)["return_value"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{}", text(&result)))
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let refused: Vec<&&str> = found
+        .iter()
+        .filter(|text| text.contains("--max-calls-in-flight"))
+        .collect();
+    assert_eq!(refused.len(), 2, "{found:?}");
+    assert_eq!(
+        found.iter().filter(|text| **text == "fine").count(),
+        6,
+        "{found:?}"
+    );
+    let calls = structured(&result)["tool_calls"].as_array().unwrap();
+    assert_eq!(
+        calls
+            .iter()
+            .filter(|call| call["outcome"] == "refused")
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn bytes_of_one_tool_result() {
+    let code = "try:\n    get()\nexcept ToolCallError as error:\n    message = str(error)\nmessage";
+    let large = json!("x".repeat(2000));
+    let result = run_get(&["--max-tool-result", "1KB"], code, &large);
+    let message = structured(&result)["return_value"].as_str().unwrap();
+    assert!(
+        message.contains("its result is 2002 bytes") && message.contains("--max-tool-result"),
+        "{message}"
+    );
+    assert_eq!(structured(&result)["tool_calls"][0]["outcome"], "answered");
+    let result = run_get(&["--max-tool-result", "2002B"], "len(get())", &large);
+    assert_eq!(structured(&result)["return_value"], 2000);
+}
+
+#[test]
+fn bytes_of_all_tool_results() {
+    let code = "found = []\nfor _ in range(5):\n    try:\n        found.append(len(get()))\n    except ToolCallError as error:\n        found.append(str(error))\nfound";
+    let result = run_get(
+        &["--max-tool-results", "5KB"],
+        code,
+        &json!("x".repeat(1998)),
+    );
+    let found = structured(&result)["return_value"].as_array().unwrap();
+    assert_eq!(found[..2], [json!(1998), json!(1998)]);
+    for message in &found[2..] {
+        let message = message.as_str().unwrap();
+        assert!(
+            message.contains("6000 bytes") && message.contains("--max-tool-results"),
+            "{message}"
+        );
+    }
+    // What comes after is not even sent: it could not be used.
+    let outcomes: Vec<&str> = structured(&result)["tool_calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|call| call["outcome"].as_str())
+        .collect();
+    assert_eq!(
+        outcomes,
+        ["answered", "answered", "answered", "refused", "refused"]
+    );
+}

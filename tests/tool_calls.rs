@@ -417,7 +417,7 @@ fn calls_that_are_open_when_the_run_ends_are_withdrawn_before_the_result() {
     assert_eq!(structured(&result)["output"], "begun\n");
     assert_eq!(structured(&result)["tool_calls"][0]["outcome"], "withdrawn");
     assert!(
-        text(&result).contains("web_search: withdrawn, may have happened"),
+        text(&result).contains("web_search(query=\"x\"): withdrawn, may have happened"),
         "{}",
         text(&result)
     );

@@ -198,14 +198,19 @@ impl Request<'_> {
         declared || !must_declare
     }
 
-    /// A cancelled request gets no response, so what its run did is told here.
+    /// A cancelled request gets no response, so what its run did is told here; a warning where it
+    /// did something that nobody else has heard of.
     fn log_cancelled(&self, outcome: &RunOutcome) {
         let calls: Vec<String> = outcome
             .calls
             .iter()
             .map(|call| format!("{}: {}", call.tool_name, call.outcome.describe()))
             .collect();
-        tracing::info!(request = %self.context.id, calls = ?calls, "the run was cancelled");
+        if calls.is_empty() {
+            tracing::info!(request = %self.context.id, "the run was cancelled");
+        } else {
+            tracing::warn!(request = %self.context.id, ?calls, "the run was cancelled");
+        }
     }
 }
 
