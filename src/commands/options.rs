@@ -85,6 +85,14 @@ pub struct Options {
         help_heading = "Protocol"
     )]
     callbacks: Callbacks,
+    /// Do not check tool calls against their schemas before the program runs
+    #[arg(
+        long,
+        global = true,
+        env = "CALLGATE_NO_PRECHECK",
+        help_heading = "Protocol"
+    )]
+    no_precheck: bool,
     /// How the text of a result is written
     #[arg(
         long,
@@ -149,6 +157,7 @@ impl Options {
                 tool_results: self.max_tool_results,
                 arguments: self.max_arguments,
                 result: self.max_result,
+                precheck: !self.no_precheck,
             },
             max_output: self.max_output,
             capacity: Capacity {

@@ -15,6 +15,7 @@ use super::{
     CallLimits, CallRecord, OfferedTools, Outcome, Stopped,
     frame::{self, Call, CallEnd},
     offered::bounded,
+    precheck::{self, PlainCall},
     route::{Route, RouteError, ToolCall},
     submissions::Submissions,
 };
@@ -65,6 +66,11 @@ impl Calls {
             stop,
             state: Mutex::default(),
         }
+    }
+
+    /// What is wrong with calls that stand in the source.
+    pub(super) fn precheck(&self, calls: &[PlainCall]) -> Vec<u8> {
+        precheck::answer(calls, &self.offered)
     }
 
     /// Calls a tool and waits for its answer.

@@ -5,12 +5,19 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::precheck::PlainCall;
+
 /// What the guest asks for.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(super) enum Request<'a> {
     /// What to run.
     Start,
+    /// Tell what is wrong with the calls that stand in the source.
+    Precheck {
+        /// The calls.
+        calls: Vec<PlainCall>,
+    },
     /// Call a tool and wait.
     #[serde(borrow)]
     Call(Call<'a>),
@@ -86,7 +93,13 @@ pub struct ProgramError {
 }
 
 /// The kinds of error that the prelude tells of; clients know the others from the host.
-pub(super) const KINDS: [&str; 4] = ["exception", "syntax", "memory_limit", "output_limit"];
+pub(super) const KINDS: [&str; 5] = [
+    "exception",
+    "syntax",
+    "precheck",
+    "memory_limit",
+    "output_limit",
+];
 
 /// Deepest nesting of arguments and results: many JSON readers give up at 128, and messages have
 /// some levels of their own around it. The prelude keeps to less.

@@ -9,6 +9,7 @@ mod client;
 mod frame;
 mod offered;
 mod pending;
+mod precheck;
 mod record;
 mod route;
 mod submissions;
@@ -51,6 +52,8 @@ pub struct CallLimits {
     pub tool_results: u64,
     /// The value of the program, as JSON.
     pub result: u64,
+    /// Whether calls that stand plainly in the source are checked before it runs.
+    pub precheck: bool,
 }
 
 impl Default for CallLimits {
@@ -63,6 +66,7 @@ impl Default for CallLimits {
             tool_result: 16 << 20,
             tool_results: 256 << 20,
             result: 4 << 20,
+            precheck: true,
         }
     }
 }
@@ -109,6 +113,7 @@ impl Gate {
             "source": program.source,
             "tools": program.tools,
             "global_variables": program.global_variables,
+            "precheck": limits.precheck,
             "limits": {"result_bytes": limits.result, "arguments_bytes": limits.arguments},
         });
         Self {
@@ -199,6 +204,7 @@ impl HostCalls for Gate {
                     .take()
                     .unwrap_or_else(|| frame::failure("the run has started already")),
             ),
+            Request::Precheck { calls } => ready(self.calls.precheck(&calls)),
             Request::Finish(finish) => ready(self.take_finish(finish)),
             Request::Call(call) => Arc::clone(&self.calls).call(call),
             Request::Submit(call) => Arc::clone(&self.calls).submit(call, length),

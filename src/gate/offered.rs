@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -80,6 +80,8 @@ pub struct OfferedTool {
     pub name: String,
     /// The server it belongs to, if the client said so.
     pub server: Option<String>,
+    /// Names of its arguments, in the schema's order.
+    pub arguments: Vec<String>,
     schema: Option<Arc<Validator>>,
 }
 
@@ -172,6 +174,14 @@ impl OfferedTools {
             let name = bounded(&entry.name);
             return Err(OfferError::Duplicate { name });
         }
+        let properties = entry
+            .parameters
+            .as_ref()
+            .and_then(|parameters| parameters.get("properties"));
+        let arguments = match properties {
+            Some(Value::Object(properties)) => properties.keys().cloned().collect(),
+            _ => Vec::new(),
+        };
         let schema = match entry.parameters {
             None => None,
             Some(parameters) => Some(compiled(&Value::Object(parameters)).map_err(|reason| {
@@ -188,6 +198,7 @@ impl OfferedTools {
         self.tools.push(OfferedTool {
             name: entry.name,
             server: entry.server_name,
+            arguments,
             schema,
         });
         Ok(())
@@ -195,16 +206,23 @@ impl OfferedTools {
 }
 
 impl OfferedTool {
+    /// What its schema says against arguments.
+    pub(super) fn errors<'a>(
+        &'a self,
+        arguments: &'a Value,
+    ) -> impl Iterator<Item = ValidationError<'a>> {
+        self.schema
+            .iter()
+            .flat_map(move |schema| schema.iter_errors(arguments))
+    }
+
     /// Checks arguments against the tool's schema.
     ///
     /// # Errors
     /// What is wrong with them, for the program that made the call.
     pub fn check(&self, arguments: &Value) -> Result<(), String> {
-        let Some(schema) = &self.schema else {
-            return Ok(());
-        };
-        let errors: Vec<String> = schema
-            .iter_errors(arguments)
+        let errors: Vec<String> = self
+            .errors(arguments)
             .take(TOLD_ERRORS)
             .map(|error| {
                 let path = error.instance_path().to_string();

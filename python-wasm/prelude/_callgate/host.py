@@ -44,6 +44,12 @@ def start():
     return ask({"op": "start"})
 
 
+def precheck(calls):
+    """What is wrong with each of these calls; nothing, if the host cannot tell."""
+    answer = ask({"op": "precheck", "calls": calls})
+    return answer["problems"] if answer.get("ok") else [()] * len(calls)
+
+
 def _call_frame(op, tool, server, arguments):
     """A call's frame around arguments that are JSON bytes already."""
     head = plain_json({"op": op, "tool": clean(tool), "server": server and clean(server)})

@@ -4,7 +4,20 @@ import builtins
 import sys
 from types import ModuleType
 
-from _callgate import host, loop, names, randomness, repair, source, streams, tools, tracebacks, values
+from _callgate import (
+    catalogue,
+    host,
+    loop,
+    names,
+    precheck,
+    randomness,
+    repair,
+    source,
+    streams,
+    tools,
+    tracebacks,
+    values,
+)
 from _callgate.convert import TooLarge
 from _callgate.texts import cut_end, safe_str, type_name
 
@@ -85,7 +98,11 @@ def _make_main(start):
         if not names.iskeyword(name)
     )
     if start["tools"]:
-        namespace.update(names.bind(map(tools.ToolFunction, start["tools"])))
+        functions = list(map(tools.ToolFunction, start["tools"]))
+        bound = names.bind(functions)
+        offered = catalogue.Tools(functions, bound)
+        namespace.update(bound)
+        namespace.update(tools=offered, search_tools=offered.search)
     namespace.update(tools.OWN_NAMES)
     namespace.update(own)
     sys.modules["__main__"] = module
@@ -99,6 +116,10 @@ def _run(start, namespace):
     """The finish frame of a run that had the memory to make one."""
     try:
         program = source.compile_program(start["source"])
+        if start.get("precheck"):
+            precheck.check(program.tree, start["source"], namespace)
+    except precheck.Precheck as error:
+        return _failed(_refusal(error), None)
     except (SyntaxError, ValueError) as error:
         return _failed(_error("syntax", error), None)
     except MemoryError as error:
@@ -109,6 +130,12 @@ def _run(start, namespace):
     _kept.append(value)
     repair.restore()
     return _succeeded(value, start["limits"]["result_bytes"])
+
+
+def _refusal(error):
+    """What is wrong with the source's tool calls, before any of it has run."""
+    text = cut_end(str(error), tracebacks.MAX_TEXT)
+    return {"kind": "precheck", "type": "PrecheckError", "message": text, "traceback": text}
 
 
 def _execute(program, namespace):

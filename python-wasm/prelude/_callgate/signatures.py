@@ -1,11 +1,17 @@
-"""A tool's JSON schema, as Python shows it: a signature and a docstring."""
+"""A tool's JSON schema, as Python shows it: a signature, a docstring, a stub."""
 
 from inspect import Parameter, Signature
 from keyword import iskeyword
-from typing import Any, Literal, Union
+from typing import Any, NotRequired, get_origin
 
-_SIMPLE = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
-_MAX_DEPTH = 4
+from _callgate.annotations import Annotations, type_text
+from _callgate.names import identifier
+
+_CONSTRAINTS = {
+    "format": "{}", "minimum": "at least {}", "maximum": "at most {}", "exclusiveMinimum": "more than {}",
+    "exclusiveMaximum": "less than {}", "minLength": "at least {} characters", "maxLength": "at most {} characters",
+    "pattern": "matching {}", "minItems": "at least {} items", "maxItems": "at most {} items",
+}
 
 
 class _Unset:
@@ -24,8 +30,10 @@ def properties_of(schema):
     return properties if isinstance(properties, dict) else {}
 
 
-def signature_of(schema):
+def signature_of(offer, annotations=None):
     """The signature. Arguments that cannot be written as parameters are behind `**`."""
+    schema = offer.get("parameters")
+    annotations = annotations or _annotations(offer)
     parameters = []
     required = _required(schema)
     kind = Parameter.POSITIONAL_OR_KEYWORD
@@ -40,7 +48,7 @@ def signature_of(schema):
             kind = Parameter.KEYWORD_ONLY  # Python wants required parameters first
         default = Parameter.empty if name in required else _default(part)
         seen_optional = seen_optional or name not in required
-        annotation = _annotation(part, schema, 0)
+        annotation = annotations.of(part, name)
         if annotation is Any:
             annotation = Parameter.empty
         parameters.append(Parameter(name, kind, default=default, annotation=annotation))
@@ -50,35 +58,93 @@ def signature_of(schema):
 
 
 def docstring_of(offer):
-    """The tool's description, then its parameters one by one."""
-    lines = [str(offer.get("description") or "")]
-    schema = offer.get("parameters")
-    parts = properties_of(schema)
-    if parts:
-        lines += ["", "Parameters:"]
-    for name, part in parts.items():
-        text = part.get("description") if isinstance(part, dict) else None
-        lines.append(f"    {name} ({_traits(name, part, schema)})" + (f": {text}" if text else ""))
+    """The tool's description, then its parameters one by one, then the types that they use."""
+    annotations = _annotations(offer)
+    lines = [_description(offer), *_parameter_lines(offer, annotations)]
+    for name, kind in annotations.typed_dicts.items():
+        lines += ["", *_class_lines(name, kind)]
     return "\n".join(lines).strip("\n")
 
 
-def _traits(name, part, schema):
-    """`int, default 10`"""
-    kind = _type_text(_annotation(part, schema, 0))
+def stub_of(offer):
+    """The tool as a function definition, with the types that it uses before it."""
+    annotations = _annotations(offer)
+    lines = []
+    signature = signature_of(offer, annotations)
+    body = [_description(offer), *_parameter_lines(offer, annotations)]
+    for name, kind in annotations.typed_dicts.items():
+        lines += [*_class_lines(name, kind), ""]
+    tool = offer["name"]
+    name = identifier(tool)
+    text = "\n".join(body).strip("\n").replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    lines.append(f"def {name}{signature}: ..." if not text else f"def {name}{signature}:")
+    if text:
+        inner = text.replace("\n", "\n    ")
+        end = "" if "\n" not in text and not text.endswith('"') else "\n    "
+        lines.append(f'    """{inner}{end}"""')
+    if name != tool:
+        lines.append(f"    # call_tool({tool!r}, ...)")
+    return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
+
+
+def first_line(offer, limit=120):
+    """The beginning of the description."""
+    line = _description(offer).strip().partition("\n")[0].strip()
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _annotations(offer):
+    return Annotations(offer["name"], offer.get("parameters"))
+
+
+def _description(offer):
+    return str(offer.get("description") or "")
+
+
+def _parameter_lines(offer, annotations):
+    schema = offer.get("parameters")
+    parts = properties_of(schema)
+    lines = ["", "Parameters:"] if parts else []
+    for name, part in parts.items():
+        text = part.get("description") if isinstance(part, dict) else None
+        traits = _traits(name, part, schema, annotations)
+        lines.append(f"    {name} ({traits})" + (f": {text}" if text else ""))
+    return lines
+
+
+def _traits(name, part, schema, annotations):
+    """`int, at least 1, default 10`"""
+    annotation = annotations.of(part, name)
+    traits = ["any" if annotation is Any else type_text(annotation), *_constraints(part)]
     if name in _required(schema):
-        return f"{kind}, required"
-    default = _default(part)
-    return f"{kind}, optional" if default is _UNSET else f"{kind}, default {default!r}"
+        traits.append("required")
+    else:
+        default = _default(part)
+        traits.append("optional" if default is _UNSET else f"default {default!r}")
+    return ", ".join(traits)
 
 
-def _type_text(annotation):
-    if annotation is None:
-        return "None"
-    if annotation is Any:
-        return "any"
-    if type(annotation) is type:
-        return annotation.__name__
-    return repr(annotation).replace("typing.", "")
+def _constraints(part):
+    if not isinstance(part, dict):
+        return
+    for key, text in _CONSTRAINTS.items():
+        value = part.get(key)
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            yield text.format(value)
+
+
+def _class_lines(name, kind):
+    fields = kind.__annotations__
+    if not all(field.isidentifier() and not iskeyword(field) for field in fields):
+        inner = ", ".join(f"{field!r}: {_field_text(part)}" for field, part in fields.items())
+        return [f"{name} = TypedDict({name!r}, {{{inner}}})"]
+    return [f"class {name}(TypedDict):", *(f"    {field}: {_field_text(part)}" for field, part in fields.items())]
+
+
+def _field_text(kind):
+    if get_origin(kind) is NotRequired:
+        return f"NotRequired[{type_text(kind.__args__[0])}]"
+    return type_text(kind)
 
 
 def _required(schema):
@@ -95,47 +161,3 @@ def _free_name(schema):
     while name in properties_of(schema):
         name += "_"
     return name
-
-
-def _annotation(part, schema, depth):
-    """A type for a part of the schema; `Any` where it says nothing simple."""
-    if not isinstance(part, dict) or depth > _MAX_DEPTH:
-        return Any
-    if "$ref" in part:
-        return _annotation(_resolve(part["$ref"], schema), schema, depth + 1)
-    if isinstance(part.get("enum"), list):
-        return _literal(part["enum"])
-    if "const" in part:
-        return _literal([part["const"]])
-    for key in ("anyOf", "oneOf"):
-        if isinstance(part.get(key), list):
-            return _union([_annotation(one, schema, depth + 1) for one in part[key]])
-    kinds = part.get("type")
-    if isinstance(kinds, list):
-        return _union([_annotation({**part, "type": one}, schema, depth + 1) for one in kinds])
-    if kinds == "array":
-        item = _annotation(part.get("items"), schema, depth + 1)
-        return list if item is Any else list[item]
-    if kinds == "object":
-        return dict
-    return _SIMPLE.get(kinds, Any) if isinstance(kinds, str) else Any
-
-
-def _resolve(reference, schema):
-    """A definition in the same schema, as `#/$defs/Name`; None if it is not there."""
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return None
-    found = schema
-    for step in reference[2:].split("/"):
-        found = found.get(step) if isinstance(found, dict) else None
-    return found
-
-
-def _literal(choices):
-    if choices and all(isinstance(choice, (str, int, bool, type(None))) for choice in choices):
-        return Literal[tuple(choices)]
-    return Any
-
-
-def _union(kinds):
-    return Any if not kinds or Any in kinds else Union[tuple(kinds)]

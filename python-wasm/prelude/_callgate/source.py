@@ -1,7 +1,7 @@
 """The user's source: compiled the way a notebook does, with the last expression's value kept."""
 
 import linecache
-from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
+from _ast import Expr, Expression, Module, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from types import FunctionType
 
 FILENAME = "main.py"
@@ -15,11 +15,12 @@ _entry = []
 class Program:
     """Compiled source: the statements, then the expression whose value the run returns."""
 
-    __slots__ = ("parts", "has_value")
+    __slots__ = ("parts", "has_value", "tree")
 
-    def __init__(self, parts, has_value):
+    def __init__(self, parts, has_value, tree):
         self.parts = parts
         self.has_value = has_value
+        self.tree = tree
 
     @property
     def is_async(self):
@@ -80,13 +81,13 @@ def forget_lines():
 def _compile_parts(tree):
     body = tree.body
     if not body or type(body[-1]) is not Expr:
-        return Program((_compile(tree, "exec"),), False)
-    value = Expression(body.pop().value)
-    if not body:
-        return Program((_compile(value, "eval"),), True)
-    statements = _compile(tree, "exec")
+        return Program((_compile(tree, "exec"),), False, tree)
+    value = Expression(body[-1].value)
+    if len(body) == 1:
+        return Program((_compile(value, "eval"),), True, tree)
+    statements = _compile(Module(body[:-1], tree.type_ignores), "exec")
     future = statements.co_flags & _FUTURE_FLAGS
-    return Program((statements, _compile(value, "eval", future)), True)
+    return Program((statements, _compile(value, "eval", future)), True, tree)
 
 
 def _compile(source, mode, flags=0):

@@ -50,22 +50,35 @@ class ToolFunction:
         """The awaitable twin of the tool."""
         return await _call_async(self.__name__, None, self._bind(positional, named))
 
+    def parameter_names(self):
+        """The names of its arguments, in the order in which they may be given by position."""
+        return list(signatures.properties_of(self._offer.get("parameters")))
+
     @property
     def __signature__(self):
-        return signatures.signature_of(self._offer.get("parameters"))
+        return signatures.signature_of(self._offer)
+
+    @property
+    def __annotations__(self):
+        return {
+            name: parameter.annotation
+            for name, parameter in self.__signature__.parameters.items()
+            if parameter.annotation is not parameter.empty
+        }
 
     @property
     def __doc__(self):
         return signatures.docstring_of(self._offer)
 
     def __repr__(self):
-        return f"<tool {self.__name__}{self.__signature__}>"
+        line = signatures.first_line(self._offer)
+        return f"<tool {self.__name__}{self.__signature__}{f': {line}' if line else ''}>"
 
     def _bind(self, positional, named):
         """Give positional arguments the names of the schema's properties, in their order."""
         if not positional:
             return named
-        names = list(signatures.properties_of(self._offer.get("parameters")))
+        names = self.parameter_names()
         if not names:
             raise TypeError(f"{self.__name__}() takes its arguments by keyword only")
         if len(positional) > len(names):

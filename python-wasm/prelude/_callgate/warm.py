@@ -3,6 +3,7 @@
 import sys
 
 from _callgate import (
+    catalogue,
     executors,
     host,
     loop,
@@ -62,6 +63,9 @@ def _warm_run():
     names.bind([tool])
     signatures.docstring_of(tool._offer)
     repr(tool)
+    offered = catalogue.Tools([tool], names.bind([tool]))
+    offered.search("text")
+    offered.stubs()
     namespace = {"__name__": "__main__"}
     values.encode(loop.run(source.compile_program(_SAMPLE).run_async(namespace)), 1 << 20)
 
@@ -73,9 +77,10 @@ def _warm_whole_runs():
     """
     kept = dict(vars(sys)), sys.modules["__main__"], list(sys.path)
     start = {
-        "source": "print(1 + 1)\n[1]",
-        "tools": [],
+        "source": "print(1 + 1)\nlambda: warm('a')\n[1]",
+        "tools": [{"name": "warm", "description": "d", "parameters": _SCHEMA}],
         "global_variables": {},
+        "precheck": True,
         "limits": {"result_bytes": 1 << 20, "arguments_bytes": 1 << 20},
     }
     for _ in range(_WHOLE_RUNS):

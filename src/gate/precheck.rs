@@ -1,0 +1,140 @@
+//! Calls that stand plainly in the source, checked before the program runs.
+//!
+//! The guest reads the calls off the source and asks whether they could work; it is the same schema
+//! that a call meets at run time. Of an argument whose value is not known yet only the name counts.
+
+use std::collections::HashSet;
+
+use jsonschema::{ValidationError, error::ValidationErrorKind};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    frame,
+    offered::{OfferedTool, OfferedTools, bounded},
+};
+
+/// Problems of one call that are told.
+const TOLD: usize = 10;
+
+/// How alike two names must be for one to be a slip of the other (0 to 1).
+const ALIKE: f64 = 0.75;
+
+/// A call as it stands in the source.
+#[derive(Debug, Deserialize)]
+pub(super) struct PlainCall {
+    tool: String,
+    #[serde(default)]
+    server: Option<String>,
+    /// Arguments that are literals.
+    arguments: Map<String, Value>,
+    /// Arguments whose value is known only when the call is made.
+    #[serde(default)]
+    unknown: Vec<String>,
+    /// Whether there may be further arguments, as with `**more`.
+    #[serde(default)]
+    open: bool,
+}
+
+/// Calls that are checked; the guest sends no more.
+const CHECKED: usize = 500;
+
+/// The frame that tells, for each call, what is wrong with it.
+pub(super) fn answer(calls: &[PlainCall], offered: &OfferedTools) -> Vec<u8> {
+    let calls = calls.iter().take(CHECKED);
+    let problems: Vec<Vec<String>> = calls.map(|call| problems(call, offered)).collect();
+    frame::bytes(&json!({"ok": true, "problems": problems}))
+}
+
+/// What would make the call fail whatever the unknown values are.
+fn problems(call: &PlainCall, offered: &OfferedTools) -> Vec<String> {
+    let tool = match offered.find(&call.tool, call.server.as_deref()) {
+        Ok(tool) => tool,
+        Err(reason) => return vec![reason],
+    };
+    let mut arguments = call.arguments.clone();
+    for name in &call.unknown {
+        arguments.insert(name.clone(), Value::Null);
+    }
+    let arguments = Value::Object(arguments);
+    let known_whole = call.unknown.is_empty() && !call.open;
+    let unknown: HashSet<&str> = call.unknown.iter().map(String::as_str).collect();
+    tool.errors(&arguments)
+        .filter(|error| known_whole || is_certain(error, &unknown, call.open))
+        .take(TOLD)
+        .map(|error| describe(&error, tool))
+        .collect()
+}
+
+/// Whether an error stays one whatever values the unknown arguments get, and further ones.
+///
+/// Certain is what a keyword says that must hold by itself: that of a root schema, or of one that the
+/// root includes by `allOf` or `$ref`. Within `anyOf`, `if` and the like an unknown value may help.
+fn is_certain(error: &ValidationError<'_>, unknown: &HashSet<&str>, open: bool) -> bool {
+    let path = error.evaluation_path().to_string();
+    let mut keywords = path.split('/').skip(1).peekable();
+    while let Some(keyword) = keywords.next() {
+        match keyword {
+            "$ref" => {}
+            "allOf" => {
+                keywords.next();
+            }
+            "required" => return !open,
+            "properties" | "additionalProperties" => break,
+            _ => return false,
+        }
+    }
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { .. } if is_root(error) => true,
+        _ => argument_of(error).is_some_and(|name| !unknown.contains(name.as_str())),
+    }
+}
+
+fn is_root(error: &ValidationError<'_>) -> bool {
+    error.instance_path().to_string().is_empty()
+}
+
+/// The argument in which an error is.
+fn argument_of(error: &ValidationError<'_>) -> Option<String> {
+    let path = error.instance_path().to_string();
+    let first = path.split('/').nth(1)?;
+    Some(first.replace("~1", "/").replace("~0", "~"))
+}
+
+fn describe(error: &ValidationError<'_>, tool: &OfferedTool) -> String {
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } if is_root(error) => {
+            let names: Vec<String> = unexpected
+                .iter()
+                .take(TOLD)
+                .map(|name| unknown_argument(name, tool))
+                .collect();
+            names.join("; ")
+        }
+        ValidationErrorKind::Required { property } if is_root(error) => match property {
+            Value::String(name) => format!("missing argument `{}`", bounded(name)),
+            other => format!("missing argument {other}"),
+        },
+        _ => {
+            let text = bounded(&error.to_string());
+            match error.instance_path().to_string().strip_prefix('/') {
+                Some(path) => format!("`{}`: {text}", bounded(path)),
+                None => text,
+            }
+        }
+    }
+}
+
+fn unknown_argument(name: &str, tool: &OfferedTool) -> String {
+    let similarity = |other: &&String| strsim::jaro_winkler(name, other);
+    let nearest = tool
+        .arguments
+        .iter()
+        .max_by(|one, other| similarity(one).total_cmp(&similarity(other)))
+        .filter(|nearest| similarity(nearest) > ALIKE);
+    let name = bounded(name);
+    match nearest {
+        Some(nearest) => format!("unknown argument `{name}`; did you mean `{nearest}`?"),
+        None => format!("unknown argument `{name}`"),
+    }
+}
