@@ -31,6 +31,18 @@ await asyncio.sleep(0)
 Point(1)
 '''
 _WHOLE_RUNS = 100
+_WHOLE_PROGRAMS = (
+    "print(1 + 1)\nlambda: warm('a')\n[1]",
+    """
+import asyncio
+async def main():
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.sleep(0))
+await asyncio.gather(main(), asyncio.wait_for(asyncio.sleep(0), 1))
+""",
+    "import asyncio\nasync def main():\n    await asyncio.sleep(0)\nasyncio.run(main())",
+    "def f(x):\n    return [1 / y for y in x]\nf([1, 0])",
+)
 _SCHEMA = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
 
 
@@ -77,15 +89,15 @@ def _warm_whole_runs():
     """
     kept = dict(vars(sys)), sys.modules["__main__"], list(sys.path)
     start = {
-        "source": "print(1 + 1)\nlambda: warm('a')\n[1]",
         "tools": [{"name": "warm", "description": "d", "parameters": _SCHEMA}],
         "global_variables": {},
         "precheck": True,
         "limits": {"result_bytes": 1 << 20, "arguments_bytes": 1 << 20},
     }
     for _ in range(_WHOLE_RUNS):
-        randomness.reseed()
-        run.execute(start)
+        for source_text in _WHOLE_PROGRAMS:
+            randomness.reseed()
+            run.execute({**start, "source": source_text})
     vars(sys).update(kept[0])
     sys.modules["__main__"] = kept[1]
     sys.path[:] = kept[2]
