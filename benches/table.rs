@@ -40,12 +40,33 @@ fn main() {
     let store = Store::open(Store::default_root()).expect("the cache");
     let image = Image::ensure(&store, &Recipe::named("default"), &Silent).expect("the image");
     println!("| what | p50 | p99 |\n| --- | --- | --- |");
-    runtime.block_on(in_process(&image));
-    over_stdio();
-    gathered();
-    process_start();
-    memory();
-    runtime.block_on(processor_bound(&image));
+    // `cargo bench --bench table -- calls` does one part alone.
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|word| word == part);
+    if wants("runs") {
+        runtime.block_on(in_process(&image));
+        over_stdio();
+        process_start();
+    }
+    if wants("calls") {
+        runtime.block_on(call_in_process(&image));
+        calls_over_stdio();
+        gathered();
+    }
+    if wants("cancellation") {
+        runtime.block_on(cancellation(&image));
+        cancellation_over_stdio();
+    }
+    if wants("suspended") {
+        memory();
+        thousand_suspended();
+    }
+    if wants("processor") {
+        runtime.block_on(processor_bound(&image));
+    }
 }
 
 async fn in_process(image: &Image) {
@@ -57,10 +78,6 @@ async fn in_process(image: &Image) {
     line(
         "fresh run, a DataFrame grouped and printed, in process",
         runs(&sandbox, PANDAS, 200).await,
-    );
-    line(
-        "one callback, in process, seen by the guest",
-        callbacks_in_process(&sandbox).await,
     );
     println!(
         "| runs of `print(1+1)` a second, two at a time | {:.0} | |",
@@ -79,14 +96,14 @@ async fn runs(sandbox: &Sandbox, code: &str, count: usize) -> Vec<Duration> {
     times
 }
 
-async fn callbacks_in_process(sandbox: &Sandbox) -> Vec<Duration> {
-    let value = run(
-        sandbox,
-        CALLBACKS,
-        tool("add", json!({"a": {"type": "integer"}})),
-    )
-    .await;
-    seconds(&value)
+async fn call_in_process(image: &Image) {
+    let sandbox = Sandbox::new(image, capacity(1)).expect("the sandbox");
+    let add = tool("add", json!({"a": {"type": "integer"}}));
+    let value = run(&sandbox, CALLBACKS, add).await;
+    line(
+        "one callback, in process, seen by the guest",
+        seconds(&value),
+    );
 }
 
 /// The time of each of 1,000 calls, in seconds, as the guest sees it.
@@ -124,6 +141,10 @@ fn over_stdio() {
         })
         .collect();
     line("`print(1+1)` over stdio, request to result", times);
+}
+
+fn calls_over_stdio() {
+    let mut client = Client::start(&[]);
     let tools = json!([tool("add", json!({"a": {"type": "integer"}}))]);
     let result = client.run_with(CALLBACKS, tools, &mut |call| {
         Some(json!({"result": call["arguments"]["a"]}))
@@ -188,6 +209,146 @@ fn process_start() {
     line("process start to first result, image cached", times);
 }
 
+/// From the order to stop until the run has ended, while two busy guests a core run beside it.
+async fn cancellation(image: &Image) {
+    let sandbox = Arc::new(Sandbox::new(image, capacity(32)).expect("the sandbox"));
+    let ends = CancellationToken::new();
+    let busy: Vec<_> = (0..2 * cores())
+        .map(|_| {
+            let (sandbox, stop) = (Arc::clone(&sandbox), ends.child_token());
+            tokio::spawn(async move { stopped(&sandbox, "while True: pass", stop).await })
+        })
+        .collect();
+    let victims = [
+        "while True: pass",
+        "sum(range(10**13))",
+        "import re\nre.match('(a+)+$', 'a' * 60 + 'b')",
+        "x = []\nwhile True:\n    x = [bytearray(30_000_000) for _ in range(5)]",
+        "import time\ntime.sleep(3600)",
+    ];
+    let mut times = Vec::new();
+    for number in 0..500 {
+        let stop = CancellationToken::new();
+        let ordered = stop.clone();
+        let order = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(60 + number % 7)).await;
+            let start = Instant::now();
+            ordered.cancel();
+            start
+        });
+        let ended = stopped(&sandbox, victims[number as usize % victims.len()], stop).await;
+        times.push(ended - order.await.expect("the order was given"));
+    }
+    ends.cancel();
+    for run in busy {
+        run.await.expect("the busy run has ended");
+    }
+    line(
+        "cancellation, beside two busy guests a core, in process",
+        times,
+    );
+}
+
+/// Runs a program until it is stopped; returns when it ended.
+async fn stopped(sandbox: &Sandbox, source: &str, stop: CancellationToken) -> Instant {
+    let limits = Limits {
+        cpu: Duration::from_mins(10),
+        run: Duration::from_mins(10),
+        ..Limits::default()
+    };
+    let program = program(source, Value::Null);
+    let gate = Gate::new(program, Arc::new(Echo), CallLimits::default(), stop.clone());
+    let report = sandbox
+        .run(Run {
+            host_calls: Arc::new(gate),
+            output: Box::new(Transcript::new(1 << 20, None)),
+            limits,
+            stop,
+        })
+        .await;
+    assert_eq!(report.ending, Ending::Stopped, "{source}");
+    Instant::now()
+}
+
+/// From `notifications/cancelled` to the withdrawal of the call that the run had made.
+fn cancellation_over_stdio() {
+    let mut client = Client::start(&["--cpu-timeout", "10m", "--run-timeout", "10m"]);
+    for _ in 0..2 * cores() {
+        client.start_run(json!({"python_code": "while True: pass"}));
+    }
+    let code = "import asyncio\nasync def work():\n    asyncio.ensure_future(wait.aio())\n    await asyncio.sleep(0)\n    while True: pass\nawait work()";
+    let mut times = Vec::new();
+    for _ in 0..100 {
+        let id = client
+            .start_run(json!({"python_code": code, "available_tools": [tool("wait", json!({}))]}));
+        while client.receive()["method"] != "notifications/tool_call_request" {}
+        std::thread::sleep(Duration::from_millis(20));
+        let start = Instant::now();
+        client.notify("notifications/cancelled", json!({"requestId": id}));
+        while client.receive()["method"] != "notifications/tool_call_cancelled" {}
+        times.push(start.elapsed());
+    }
+    line(
+        "cancellation to withdrawal of the call, over stdio, the same",
+        times,
+    );
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
+/// A thousand runs that wait for a tool each: what they cost, and what it takes to resume them.
+fn thousand_suspended() {
+    const COUNT: u32 = 1000;
+    let mut client = Client::start(&["--tool-timeout", "5m"]);
+    client.run("print(1+1)");
+    let tools = json!([tool("wait", json!({}))]);
+    let mut calls: Vec<Value> = (0..COUNT)
+        .map(|_| {
+            client.start_run(json!({"python_code": "wait()", "available_tools": tools}));
+            loop {
+                let message = client.receive();
+                if message["method"] == "notifications/tool_call_request" {
+                    return message["params"]["requestId"].clone();
+                }
+            }
+        })
+        .collect();
+    let before = client.processor_time();
+    std::thread::sleep(Duration::from_secs(3));
+    let spent = client.processor_time() - before;
+    println!(
+        "| processor time of 1,000 suspended runs, a second | {:.1} ms | |",
+        spent.as_secs_f64() * 1e3 / 3.0
+    );
+    let held = client.anonymous_kib();
+    // Their ids are random.
+    calls.sort_by_key(ToString::to_string);
+    let start = Instant::now();
+    for request_id in &calls {
+        client.notify(
+            "notifications/tool_call_response",
+            json!({"requestId": request_id, "result": 1}),
+        );
+    }
+    let mut ended = 0;
+    while ended < COUNT {
+        let message = client.receive();
+        ended += u32::from(message["result"]["structuredContent"]["return_value"] == 1);
+    }
+    let each = start.elapsed() / COUNT;
+    println!(
+        "| one of 1,000 suspended runs, resumed in random order, to its result | {:.3} ms | |",
+        each.as_secs_f64() * 1e3
+    );
+    println!(
+        "| anonymous memory of the process with 1,000 suspended runs, and after them | {} MiB | {} MiB |",
+        held >> 10,
+        client.anonymous_kib() >> 10
+    );
+}
+
 /// Anonymous memory of the process for each further suspended run.
 fn memory() {
     for count in [100, 1000] {
@@ -250,23 +411,25 @@ fn capacity(runs: u32) -> Capacity {
     }
 }
 
-/// Runs a program whose tool, if any, answers at once; returns its value.
-async fn run(sandbox: &Sandbox, source: &str, tool: Value) -> Value {
+fn program(source: &str, tool: Value) -> Program {
     let tools: Vec<Value> = if tool.is_null() {
         Vec::new()
     } else {
         vec![tool]
     };
-    let offered = OfferedTools::parse(&tools).expect("the tool is right");
-    let program = Program {
+    Program {
         source: source.to_owned(),
+        offered: OfferedTools::parse(&tools).expect("the tool is right"),
         tools,
-        offered,
         global_variables: Map::new(),
-    };
+    }
+}
+
+/// Runs a program whose tool, if any, answers at once; returns its value.
+async fn run(sandbox: &Sandbox, source: &str, tool: Value) -> Value {
     let stop = CancellationToken::new();
     let gate = Arc::new(Gate::new(
-        program,
+        program(source, tool),
         Arc::new(Echo),
         CallLimits::default(),
         stop.clone(),

@@ -149,10 +149,14 @@ impl OfferedTools {
     }
 
     fn not_offered(&self, name: &str) -> String {
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let hint = nearest(name, names.iter().copied())
+            .map(|nearest| format!(" did you mean `{nearest}`?"))
+            .unwrap_or_default();
         format!(
-            "no tool `{}` was offered; offered: {}",
+            "no tool `{}` was offered;{hint} offered: {}",
             bounded(name),
-            list(self.tools.iter().map(|tool| tool.name.as_str()).collect())
+            list(names)
         )
     }
 
@@ -241,6 +245,20 @@ impl OfferedTool {
             errors.join("; ")
         ))
     }
+}
+
+/// The name that `name` is a slip of, if there is one so much like it.
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// How alike two names must be, from 0 to 1.
+    const ALIKE: f64 = 0.75;
+    // Comparing takes time with the square of the length.
+    let name: String = name.chars().take(100).collect();
+    known
+        .filter(|other| other.len() <= 200)
+        .map(|other| (strsim::jaro_winkler(&name, other), other))
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .filter(|(similarity, _)| *similarity > ALIKE)
+        .map(|(_, nearest)| nearest)
 }
 
 /// A text that names or quotes what the program sent, which may be as large as the arguments.

@@ -11,14 +11,11 @@ use serde_json::{Map, Value, json};
 
 use super::{
     frame,
-    offered::{OfferedTool, OfferedTools, bounded},
+    offered::{OfferedTool, OfferedTools, bounded, nearest},
 };
 
 /// Problems of one call that are told.
 const TOLD: usize = 10;
-
-/// How alike two names must be for one to be a slip of the other (0 to 1).
-const ALIKE: f64 = 0.75;
 
 /// A call as it stands in the source.
 #[derive(Debug, Deserialize)]
@@ -126,15 +123,10 @@ fn describe(error: &ValidationError<'_>, tool: &OfferedTool) -> String {
 }
 
 fn unknown_argument(name: &str, tool: &OfferedTool) -> String {
-    let similarity = |other: &&String| strsim::jaro_winkler(name, other);
-    let nearest = tool
-        .arguments
-        .iter()
-        .max_by(|one, other| similarity(one).total_cmp(&similarity(other)))
-        .filter(|nearest| similarity(nearest) > ALIKE);
-    let name = bounded(name);
-    match nearest {
-        Some(nearest) => format!("unknown argument `{name}`; did you mean `{nearest}`?"),
-        None => format!("unknown argument `{name}`"),
+    let known = tool.arguments.iter().map(String::as_str);
+    let shown = bounded(name);
+    match nearest(name, known) {
+        Some(nearest) => format!("unknown argument `{shown}`; did you mean `{nearest}`?"),
+        None => format!("unknown argument `{shown}`"),
     }
 }

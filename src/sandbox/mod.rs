@@ -310,6 +310,8 @@ impl Executor {
             .enable_time()
             // Guests run for a whole epoch between two polls: look at timers after each of them.
             .event_interval(1)
+            // And for what other threads woke, such as runs that are cancelled.
+            .global_queue_interval(1)
             .build()?;
         Ok(Self(Some(runtime)))
     }
