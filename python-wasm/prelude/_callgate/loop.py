@@ -12,7 +12,8 @@ _waiting = {}  # submitted calls: their number → the tool, the future and its 
 class GateLoop(base_events.BaseEventLoop):
     """asyncio's own loop, which waits for tool calls and timers instead of sockets."""
 
-    def __init__(self):
+    def __init__(self, selector=None):
+        """Code that picks a selector for its loop gets this loop all the same."""
         super().__init__()
         self._selector = self  # `_run_once` selects on this
 
@@ -40,6 +41,9 @@ class GateLoop(base_events.BaseEventLoop):
 
     def run_in_executor(self, executor, func, *args):
         """There are no threads: run it here and now, and hand back a future that is done."""
+        self._check_closed()
+        if self._debug:
+            self._check_callback(func, "run_in_executor")
         if executor is not None:
             return futures.wrap_future(executor.submit(func, *args), loop=self)
         future = self.create_future()

@@ -57,6 +57,21 @@ class LoopTest(unittest.TestCase):
         self.check("import asyncio\nasyncio.set_event_loop_policy(None)\nasyncio.run(asyncio.sleep(0, 6))", 6)
         self.check("import asyncio\nasync def f(): return type(asyncio.get_running_loop()).__name__\nasyncio.run(f())", "GateLoop")
 
+    def test_a_selector_given_to_a_loop_changes_nothing(self):
+        self.check(
+            "import asyncio, selectors\nl = asyncio.SelectorEventLoop(selectors.SelectSelector())\n"
+            "x = l.run_until_complete(asyncio.sleep(0, 1))\nl.close()\nx", 1)
+
+    def test_a_closed_loop_runs_nothing_in_an_executor(self):
+        result = run("import asyncio\nl = asyncio.new_event_loop()\nl.close()\nl.run_in_executor(None, print)")
+        self.assertIn("Event loop is closed", result.error["message"])
+
+    def test_a_debugged_loop_refuses_a_coroutine_function_for_an_executor(self):
+        result = run(
+            "import asyncio\nasync def f(): pass\nl = asyncio.new_event_loop()\nl.set_debug(True)\n"
+            "try:\n    l.run_in_executor(None, f)\nfinally:\n    l.close()")
+        self.assertIn("coroutines cannot be used with run_in_executor()", result.error["message"])
+
     def test_asyncio_run_inside_a_running_loop_is_the_usual_error(self):
         result = run("import asyncio\nawait asyncio.sleep(0)\nc = asyncio.sleep(0)\ntry:\n    asyncio.run(c)\nfinally:\n    c.close()", **IDLE)
         self.assertIn("cannot be called from a running event loop", result.error["message"])
