@@ -152,10 +152,10 @@ fn memory_comes_back() {
     wait_for_the_end(&client, id);
     let before = client.anonymous_kib();
     let ids: Vec<i64> = (0..8).map(|_| hold(&mut client)).collect();
-    let held = client.anonymous_kib();
+    let full = client.anonymous_kib();
     assert!(
-        held > before + 8 * 140 * 1024,
-        "{before} KiB, then {held} KiB"
+        full > before + 8 * 140 * 1024,
+        "{before} KiB, then {full} KiB"
     );
     for id in &ids {
         cancel(&mut client, *id);

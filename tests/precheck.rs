@@ -278,11 +278,11 @@ fn what_is_flagged_would_be_refused_and_what_is_wholly_known_is_judged_alike() {
     let flagged_ones = std::cell::Cell::new(0);
     runner
         .run(&cases, |(schema, arguments, starred)| {
-            let mut code = String::new();
+            let mut lines = Vec::new();
             let mut written = Vec::new();
             for (name, value, hidden) in &arguments {
                 if *hidden {
-                    code += &format!("value_{name} = {value}\n");
+                    lines.push(format!("value_{name} = {value}"));
                     written.push(format!("{name}=value_{name}"));
                 } else {
                     written.push(format!("{name}={value}"));
@@ -291,7 +291,8 @@ fn what_is_flagged_would_be_refused_and_what_is_wholly_known_is_judged_alike() {
             if starred {
                 written.push("**{}".to_owned());
             }
-            code += &format!("t({})", written.join(", "));
+            lines.push(format!("t({})", written.join(", ")));
+            let code = lines.join("\n");
             let offer = json!([{"name": "t", "parameters": schema}]);
             let answer = &mut |_: &Value| Some(json!({"result": 1}));
             let before = checked.borrow_mut().run_with(&code, offer.clone(), answer);

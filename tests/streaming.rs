@@ -181,10 +181,10 @@ fn a_million_lines_are_a_few_messages() {
     );
     for messages in [&log, &progress] {
         // A burst of ten, two a second, and the last one.
+        let count = u32::try_from(messages.len()).unwrap();
         assert!(
-            (messages.len() as f64) < 12.0 + 2.0 * seconds,
-            "{} messages in {seconds} s",
-            messages.len()
+            f64::from(count) < 12.0 + 2.0 * seconds,
+            "{count} messages in {seconds} s"
         );
         assert!(
             messages

@@ -261,13 +261,23 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, nearest)| nearest)
 }
 
-/// A text that names or quotes what the program sent, which may be as large as the arguments.
+/// A text that names or quotes what the program sent, which may be as large as the arguments; on one
+/// line, so that it cannot pass for anything else.
 pub(super) fn bounded(text: &str) -> String {
     const LONGEST: usize = 300;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+    let mut kept = String::new();
+    for (number, character) in text.chars().enumerate() {
+        if number == LONGEST {
+            kept.push('…');
+            break;
+        }
+        if character.is_control() {
+            kept.extend(character.escape_default());
+        } else {
+            kept.push(character);
+        }
     }
+    kept
 }
 
 fn list(names: Vec<&str>) -> String {

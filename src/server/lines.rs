@@ -13,28 +13,26 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes bytes; returns the lines that they complete. A carriage return ends a line as well: a
-    /// progress bar is a line for each of its states.
-    pub fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
-        let mut complete = Vec::new();
+    /// Takes bytes, and hands out the lines that they complete. A carriage return ends a line as
+    /// well: a progress bar is a line for each of its states.
+    pub fn feed(&mut self, bytes: &[u8], mut complete: impl FnMut(String)) {
         for piece in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             match piece.split_last() {
                 Some((b'\n', [])) if self.returned => {}
                 Some((b'\n', text)) => {
                     self.take(text);
-                    complete.push(self.end());
+                    complete(self.end());
                 }
                 Some((b'\r', text)) => {
                     self.take(text);
                     if !self.line.is_empty() {
-                        complete.push(self.end());
+                        complete(self.end());
                     }
                 }
                 _ => self.take(piece),
             }
             self.returned = piece.ends_with(b"\r");
         }
-        complete
     }
 
     /// The line that was never finished.
@@ -69,7 +67,10 @@ mod tests {
 
     fn fed(pieces: &[&[u8]]) -> (Vec<String>, Option<String>) {
         let mut lines = Lines::default();
-        let complete = pieces.iter().flat_map(|piece| lines.feed(piece)).collect();
+        let mut complete = Vec::new();
+        for piece in pieces {
+            lines.feed(piece, |line| complete.push(line));
+        }
         (complete, lines.rest())
     }
 

@@ -80,6 +80,8 @@ struct State {
     stderr: Lines,
     waiting: std::collections::VecDeque<Heard>,
     waiting_bytes: usize,
+    /// How much was heard in all.
+    heard: u64,
     left_out: u64,
     ended: bool,
 }
@@ -120,16 +122,11 @@ impl Ear {
         Box::new(move |stream, bytes| {
             let mut state = ear.lock();
             let state = &mut *state;
-            let lines = match stream {
-                Stream::Stdout => &mut state.stdout,
-                Stream::Stderr => &mut state.stderr,
-            };
-            let complete = lines.feed(bytes);
-            let any = !complete.is_empty();
-            for line in complete {
-                state.push(Heard::Line(stream, line));
-            }
-            if any {
+            let mut lines = std::mem::take(state.lines(stream));
+            let before = state.heard;
+            lines.feed(bytes, |line| state.push(Heard::Line(stream, line)));
+            *state.lines(stream) = lines;
+            if state.heard > before {
                 ear.0.news.notify_one();
             }
         })
@@ -143,11 +140,7 @@ impl Ear {
     fn end(&self) {
         let mut state = self.lock();
         for stream in [Stream::Stdout, Stream::Stderr] {
-            let rest = match stream {
-                Stream::Stdout => state.stdout.rest(),
-                Stream::Stderr => state.stderr.rest(),
-            };
-            if let Some(line) = rest {
+            if let Some(line) = state.lines(stream).rest() {
                 state.push(Heard::Line(stream, line));
             }
         }
@@ -184,7 +177,15 @@ impl Ear {
 }
 
 impl State {
+    fn lines(&mut self, stream: Stream) -> &mut Lines {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+
     fn push(&mut self, heard: Heard) {
+        self.heard += 1;
         self.waiting_bytes += heard.text().len() + 1;
         self.waiting.push_back(heard);
         while self.waiting_bytes > LARGEST_BATCH

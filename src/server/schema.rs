@@ -22,6 +22,7 @@ nothing is kept from call to call.
 The tools in `available_tools` are functions in the code: `web_search(query=\"x\")`, or \
 `call_tool(\"web_search\", query=\"x\")`. They return decoded JSON and raise `ToolCallError` when they fail. \
 `await web_search.aio(query=\"x\")` with `asyncio.gather` makes calls in parallel; top-level `await` works. \
+`print(tools)` lists them, `search_tools(\"text\")` finds the right one among many. \
 Do many calls, loops and filters in one program, and print or return only what you need to read.";
 
 /// What a model is told about the server.
@@ -32,7 +33,9 @@ Python, and print or end with only what you need. The value of the last expressi
 - Offered tools are plain functions with keyword arguments that return decoded JSON: \
 `rows = query_db(sql=\"select 1\")`. `help(query_db)` shows the parameters.
 - A failing tool raises `ToolCallError` (`.tool_name`, `.message`): catch it where one failure must not end the rest.
-- In parallel: `await asyncio.gather(*(fetch.aio(url=u) for u in urls))`.
+- In parallel: `await asyncio.gather(*(fetch.aio(url=u) for u in urls))`. Threads and executors work, one \
+after the other.
+- With many tools: `search_tools(\"send a mail\")` finds them, `print(tools.stubs(\"send_mail\"))` shows types.
 - Nothing is kept between runs. There is no network and no host file; numpy and pandas are ready at once.
 - After an error, read `<tool_calls>` before you run again: what was answered has happened.";
 
