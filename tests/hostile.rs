@@ -183,7 +183,9 @@ fn cases() -> Vec<Case> {
 
 /// A tool that is answered with its argument, and two that are not answered at all.
 fn tools() -> Value {
-    json!([tool("echo", json!({"value": {}})), {"name": "silent", "parameters": {"type": "object"}}, {"name": "silent_any"}])
+    json!([tool("echo", json!({"value": {}})), {"name": "silent", "parameters": {"type": "object"}}, {"name": "silent_any"},
+        {"name": "plan", "parameters": {"type": "object", "properties": {"steps": {"type": "array", "items": {"anyOf": [
+            {"type": "string"}, {"type": "object", "required": ["a", "b"]}]}}}}}])
 }
 
 fn run(client: &mut Client, source: &str) -> Value {

@@ -186,7 +186,7 @@ fn responses_that_do_not_parse() {
 
 #[test]
 fn responses_of_100_mb() {
-    let mut client = Client::start(&[]);
+    let mut client = Client::start(&["--max-tool-result", "100MiB"]);
     check_alive(&mut client);
     let huge = "x".repeat(100 * MIB);
     for head in [

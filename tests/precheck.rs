@@ -65,6 +65,10 @@ fn no_program_of_the_corpus_is_flagged_falsely() {
     for (title, code) in programs {
         let result = answered(&mut client, code);
         assert_eq!(kind(&result), "none", "{title}: {}", text(&result));
+        if title == "every way of calling" {
+            let calls = structured(&result)["tool_calls"].as_array().unwrap();
+            assert_eq!(calls.len(), code.lines().count(), "a call was not made");
+        }
     }
 }
 
@@ -179,11 +183,8 @@ fn many_wrong_calls_make_a_short_report() {
     let code = "find(wrong=1)\n".repeat(3000);
     let result = client.run_with(&code, tools(), &mut |call| panic!("{call}"));
     assert_eq!(kind(&result), "precheck");
-    assert!(
-        text(&result)
-            .starts_with("<status>run-error</status>\n<error>\nNothing was run: 500 tool calls")
-    );
-    assert!(text(&result).contains("… and 480 more"));
+    let beginning = "<status>run-error</status>\n<error>\nNothing was run: 20 or more tool calls";
+    assert!(text(&result).starts_with(beginning), "{}", text(&result));
     assert!(text(&result).len() < 10_000);
 }
 
@@ -338,7 +339,7 @@ fn a_tool_named_like_ours_is_out_of_reach_and_not_checked() {
         tool("tools", json!({}))
     ]);
     let result = client.run_with(
-        "[call_tool('call_tool', a=1), tools['tools']()]",
+        "[call_tool('call_tool', a=1), tools()]",
         offered,
         &mut |_| Some(json!({"result": 1})),
     );

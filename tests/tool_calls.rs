@@ -209,9 +209,11 @@ fn a_call_without_an_answer_times_out_and_is_withdrawn() {
 #[test]
 fn a_name_that_was_not_offered_is_refused_without_asking() {
     let mut client = Client::start(&[]);
-    let result = run_search(&mut client, "call_tool('send_mail', to='x')", |_| {
-        panic!("the client was asked")
-    });
+    let result = run_search(
+        &mut client,
+        "name = 'send_mail'\ncall_tool(name, to='x')",
+        |_| panic!("the client was asked"),
+    );
     assert!(
         text(&result).contains("no tool `send_mail` was offered; offered: web_search"),
         "{}",
@@ -224,9 +226,9 @@ fn a_name_that_was_not_offered_is_refused_without_asking() {
 fn arguments_that_break_the_schema_are_not_sent() {
     let mut client = Client::start(&[]);
     for code in [
-        "web_search(query=5)",
-        "web_search()",
-        "web_search(query='x', limit=3)",
+        "arguments = {'query': 5}\nweb_search(**arguments)",
+        "arguments = {}\nweb_search(**arguments)",
+        "arguments = {'query': 'x', 'limit': 3}\nweb_search(**arguments)",
     ] {
         let result = run_search(&mut client, code, |_| panic!("the client was asked"));
         assert_eq!(

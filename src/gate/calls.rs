@@ -246,12 +246,12 @@ impl Calls {
             Ok(Ok(value)) => (Outcome::Answered, self.take_result(&value)),
             Ok(Err(RouteError::Failed(reason))) => (Outcome::Failed, Err(reason)),
             Ok(Err(RouteError::NotSent(reason))) => (Outcome::Refused, Err(reason)),
-            Err(_) => {
-                self.route.withdraw(&request_id, "timeout");
-                (Outcome::TimedOut, Err(format!("Tool call timeout: {tool}")))
-            }
+            Err(_) => (Outcome::TimedOut, Err(format!("Tool call timeout: {tool}"))),
         };
-        self.end(given_up.record, outcome);
+        // Only one withdraws a call: this, or the end of the run.
+        if self.end(given_up.record, outcome) && outcome == Outcome::TimedOut {
+            self.route.withdraw(&request_id, "timeout");
+        }
         match end {
             Ok(json) => CallEnd::Value(json),
             Err(reason) => CallEnd::failure(reason, &request_id),

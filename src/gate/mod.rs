@@ -14,8 +14,13 @@ mod record;
 mod route;
 mod submissions;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +34,7 @@ pub use self::{
     record::{CallRecord, Outcome, as_milliseconds},
     route::{Route, RouteAnswer, RouteError, ToolCall},
 };
-use self::{calls::Calls, frame::Request};
+use self::{calls::Calls, frame::Request, precheck::PlainCall};
 use crate::image::abi::{Answer, HostCalls};
 
 /// Room in a frame for everything but the arguments or the value (bytes): a traceback, names.
@@ -93,6 +98,7 @@ pub struct Program {
 /// The gate of one run.
 pub struct Gate {
     start: Mutex<Option<Vec<u8>>>,
+    prechecked: AtomicBool,
     calls: Arc<Calls>,
     finish: Mutex<Option<Finish>>,
     largest_finish: u64,
@@ -118,6 +124,7 @@ impl Gate {
         });
         Self {
             start: Mutex::new(Some(frame::bytes(&start))),
+            prechecked: AtomicBool::new(false),
             largest_finish: limits.result.saturating_add(FRAME_OVERHEAD),
             largest_call: limits.arguments.saturating_add(FRAME_OVERHEAD),
             calls: Arc::new(Calls::new(program.offered, route, limits.clone(), stop)),
@@ -157,6 +164,16 @@ impl Gate {
         }
         *lock(&self.finish) = Some(finish);
         frame::done()
+    }
+
+    /// Once in a run, because it is work of the host that nothing counts.
+    fn precheck(&self, calls: &[PlainCall], length: u64) -> Vec<u8> {
+        if self.prechecked.swap(true, Ordering::Relaxed) || length > precheck::LARGEST {
+            return frame::failure(
+                "a run has its source checked once, and not if it is very large",
+            );
+        }
+        self.calls.precheck(calls)
     }
 
     /// Parsing costs memory of the host: what is too large is refused by its length.
@@ -204,7 +221,7 @@ impl HostCalls for Gate {
                     .take()
                     .unwrap_or_else(|| frame::failure("the run has started already")),
             ),
-            Request::Precheck { calls } => ready(self.calls.precheck(&calls)),
+            Request::Precheck { calls } => ready(self.precheck(&calls, length)),
             Request::Finish(finish) => ready(self.take_finish(finish)),
             Request::Call(call) => Arc::clone(&self.calls).call(call),
             Request::Submit(call) => Arc::clone(&self.calls).submit(call, length),

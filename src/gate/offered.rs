@@ -21,6 +21,9 @@ const LARGEST_CACHED: usize = 16 << 10;
 /// Errors of one validation that are told at most.
 const TOLD_ERRORS: usize = 5;
 
+/// Arguments with more values inside them are large.
+const LARGE: usize = 2000;
+
 /// What is wrong with the offered tools.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferError {
@@ -210,14 +213,19 @@ impl OfferedTools {
 }
 
 impl OfferedTool {
-    /// What its schema says against arguments.
-    pub(super) fn errors<'a>(
-        &'a self,
-        arguments: &'a Value,
-    ) -> impl Iterator<Item = ValidationError<'a>> {
-        self.schema
-            .iter()
-            .flat_map(move |schema| schema.iter_errors(arguments))
+    /// What its schema says against arguments; of large ones the first thing only, because all the
+    /// rest may be many times their size.
+    pub(super) fn errors<'a>(&'a self, arguments: &'a Value) -> Vec<ValidationError<'a>> {
+        let Some(schema) = &self.schema else {
+            return Vec::new();
+        };
+        if schema.is_valid(arguments) {
+            return Vec::new();
+        }
+        if parts(arguments, LARGE) < LARGE {
+            return schema.iter_errors(arguments).collect();
+        }
+        schema.validate(arguments).err().into_iter().collect()
     }
 
     /// Checks arguments against the tool's schema.
@@ -227,6 +235,7 @@ impl OfferedTool {
     pub fn check(&self, arguments: &Value) -> Result<(), String> {
         let errors: Vec<String> = self
             .errors(arguments)
+            .iter()
             .take(TOLD_ERRORS)
             .map(|error| {
                 let path = error.instance_path().to_string();
@@ -245,6 +254,24 @@ impl OfferedTool {
             errors.join("; ")
         ))
     }
+}
+
+/// How many values there are in a value, itself included; counts no further than `most`.
+fn parts(value: &Value, most: usize) -> usize {
+    let mut count = 0;
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        count += 1;
+        if count >= most {
+            break;
+        }
+        match value {
+            Value::Array(items) => waiting.extend(items.iter().take(most - count)),
+            Value::Object(members) => waiting.extend(members.values().take(most - count)),
+            _ => {}
+        }
+    }
+    count
 }
 
 /// The name that `name` is a slip of, if there is one so much like it.

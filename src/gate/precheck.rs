@@ -36,10 +36,25 @@ pub(super) struct PlainCall {
 /// Calls that are checked; the guest sends no more.
 const CHECKED: usize = 500;
 
+/// Once so many calls were found wrong, the rest can wait until those are right.
+const WRONG: usize = 20;
+
+/// Bytes of the request; source that needs more is not checked.
+pub(super) const LARGEST: u64 = 1 << 20;
+
 /// The frame that tells, for each call, what is wrong with it.
 pub(super) fn answer(calls: &[PlainCall], offered: &OfferedTools) -> Vec<u8> {
-    let calls = calls.iter().take(CHECKED);
-    let problems: Vec<Vec<String>> = calls.map(|call| problems(call, offered)).collect();
+    let mut wrong = 0;
+    let mut found = Vec::new();
+    for call in calls.iter().take(CHECKED) {
+        let problems = problems(call, offered);
+        wrong += usize::from(!problems.is_empty());
+        found.push(problems);
+        if wrong == WRONG {
+            break;
+        }
+    }
+    let problems = found;
     frame::bytes(&json!({"ok": true, "problems": problems}))
 }
 
@@ -56,10 +71,12 @@ fn problems(call: &PlainCall, offered: &OfferedTools) -> Vec<String> {
     let arguments = Value::Object(arguments);
     let known_whole = call.unknown.is_empty() && !call.open;
     let unknown: HashSet<&str> = call.unknown.iter().map(String::as_str).collect();
-    tool.errors(&arguments)
+    let errors = tool.errors(&arguments);
+    errors
+        .iter()
         .filter(|error| known_whole || is_certain(error, &unknown, call.open))
         .take(TOLD)
-        .map(|error| describe(&error, tool))
+        .map(|error| describe(error, tool))
         .collect()
 }
 

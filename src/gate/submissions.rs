@@ -1,7 +1,7 @@
 //! Calls that the program started without waiting, until it hears of their ends.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,6 +15,9 @@ use super::frame;
 
 /// A year: waiting longer than this is waiting for ever.
 const LONGEST_WAIT: Duration = Duration::from_hours(8760);
+
+/// Bytes after which one answer of `wait` holds no further ends: the guest has to have room for it.
+const LARGE_ANSWER: usize = 2 << 20;
 
 /// Calls under way may hold as much as this many of the largest arguments.
 const ROOM: u64 = 4;
@@ -34,7 +37,7 @@ pub(super) struct Submissions {
 struct State {
     under_way: HashMap<u64, AbortHandle>,
     /// The frames that tell of ended calls.
-    done: Vec<Vec<u8>>,
+    done: VecDeque<Vec<u8>>,
     last_number: u64,
 }
 
@@ -79,7 +82,7 @@ impl Submissions {
             drop(room);
             let mut state = submissions.lock();
             if state.under_way.remove(&number).is_some() {
-                state.done.push(end);
+                state.done.push_back(end);
                 submissions.ended.notify_one();
             }
         });
@@ -131,7 +134,14 @@ impl Submissions {
 
     fn take_done(&self) -> (Vec<Vec<u8>>, bool) {
         let mut state = self.lock();
-        let done = std::mem::take(&mut state.done);
+        let mut done = Vec::new();
+        let mut bytes = 0;
+        while bytes < LARGE_ANSWER
+            && let Some(end) = state.done.pop_front()
+        {
+            bytes += end.len();
+            done.push(end);
+        }
         (done, !state.under_way.is_empty())
     }
 

@@ -47,9 +47,10 @@ impl Audience {
     /// Tells it what happened.
     pub async fn tell(&mut self, batch: &Batch) {
         self.progress += batch.heard.len() as u64 + batch.left_out;
+        let mut left_out = batch.left_out;
         for stream in [Stream::Stdout, Stream::Stderr] {
-            if self.wants(stream) {
-                self.log(stream, batch).await;
+            if self.wants(stream) && self.log(stream, batch, left_out).await {
+                left_out = 0;
             }
         }
         if let Some(token) = self.token.clone() {
@@ -58,7 +59,8 @@ impl Audience {
     }
 
     /// As mcp-run-python does: printed lines are `info`, what goes to standard error is `warning`.
-    async fn log(&self, stream: Stream, batch: &Batch) {
+    /// Whether there was anything to tell.
+    async fn log(&self, stream: Stream, batch: &Batch, left_out: u64) -> bool {
         let lines: Vec<&str> = batch
             .heard
             .iter()
@@ -66,9 +68,9 @@ impl Audience {
             .map(Heard::text)
             .collect();
         if lines.is_empty() {
-            return;
+            return false;
         }
-        let text = with_gap(batch.left_out, &lines.join("\n"));
+        let text = with_gap(left_out, &lines.join("\n"));
         let params = LoggingMessageNotificationParam::new(level_of(stream), Value::String(text));
         let mut notification = LoggingMessageNotification::new(params);
         notification
@@ -78,6 +80,7 @@ impl Audience {
         if let Err(error) = self.peer.send_notification(notification).await {
             tracing::debug!("a log message was not sent: {error}");
         }
+        true
     }
 
     async fn report(&self, token: ProgressToken, batch: &Batch) {
@@ -88,11 +91,13 @@ impl Audience {
             .filter(|text| !text.trim().is_empty())
             .collect();
         let text = texts.join("\n");
-        let start = text.char_indices().rev().nth(LONGEST_MESSAGE);
-        let tail = start.map_or(text.as_str(), |(start, _)| &text[start..]);
+        let tail = match text.char_indices().rev().nth(LONGEST_MESSAGE) {
+            Some((start, _)) => format!("…{}", &text[start..]),
+            None => text,
+        };
         #[expect(clippy::cast_precision_loss, reason = "nobody prints 2^52 lines")]
         let progress = ProgressNotificationParam::new(token, self.progress as f64)
-            .with_message(with_gap(batch.left_out, tail));
+            .with_message(with_gap(batch.left_out, &tail));
         if let Err(error) = self.peer.notify_progress(progress).await {
             tracing::debug!("progress was not sent: {error}");
         }

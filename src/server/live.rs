@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{audience::Audience, lines::Lines};
 use crate::{
-    gate::{Route, RouteAnswer, ToolCall},
+    gate::{Route, RouteAnswer, RouteError, ToolCall},
     sandbox::Listener,
     wasi::Stream,
 };
@@ -102,14 +102,16 @@ impl Live {
     }
 
     /// Tells what is left, and ends. What comes after it would be too late: the result is next.
-    pub async fn finish(self) {
+    pub async fn finish(mut self) {
         self.ear.end();
         // An error means that the task has ended with its runtime.
-        let _ = self.teller.await;
+        let _ = (&mut self.teller).await;
     }
+}
 
-    /// Ends without another word.
-    pub fn abandon(self) {
+/// Without [`Live::finish`] it ends without another word.
+impl Drop for Live {
+    fn drop(&mut self) {
         self.teller.abort();
     }
 }
@@ -266,19 +268,40 @@ pub struct ToldRoute {
 
 impl Route for ToldRoute {
     fn call(&self, call: ToolCall) -> RouteAnswer {
-        let tool = call.tool.clone();
-        self.ear.call(format!("{tool} called"));
+        self.ear.call(format!("{} called", call.tool));
+        let told = ToldCall {
+            ear: self.ear.clone(),
+            tool: call.tool.clone(),
+            end: "given up",
+        };
         let answer = self.route.call(call);
-        let ear = self.ear.clone();
         Box::pin(async move {
+            // All of it moves in here, not the field alone.
+            let mut told = told;
             let answer = answer.await;
-            let end = if answer.is_ok() { "answered" } else { "failed" };
-            ear.call(format!("{tool} {end}"));
+            told.end = match &answer {
+                Ok(_) => "answered",
+                Err(RouteError::Failed(_)) => "failed",
+                Err(RouteError::NotSent(_)) => "refused",
+            };
             answer
         })
     }
 
     fn withdraw(&self, request_id: &str, reason: &str) {
         self.route.withdraw(request_id, reason);
+    }
+}
+
+/// Tells of a call's end, also if that is only that nobody waits for it any more.
+struct ToldCall {
+    ear: Ear,
+    tool: String,
+    end: &'static str,
+}
+
+impl Drop for ToldCall {
+    fn drop(&mut self) {
+        self.ear.call(format!("{} {}", self.tool, self.end));
     }
 }

@@ -82,15 +82,16 @@ impl Request<'_> {
         }
         let pieces = self.execute(&sandbox, program, route, live.as_ref()).await;
         channel.flush().await;
-        let cancelled = self.context.ct.is_cancelled();
-        match live {
-            // Nobody wants to hear of a request any more that was cancelled.
-            Some(live) if cancelled => live.abandon(),
-            Some(live) => live.finish().await,
-            None => {}
+        if let Some(live) = live {
+            tokio::select! {
+                biased;
+                // Nobody wants to hear of a request any more that was cancelled.
+                () = self.context.ct.cancelled() => {}
+                () = live.finish() => {}
+            }
         }
         let outcome = RunOutcome::new(pieces, self.settings);
-        if cancelled {
+        if self.context.ct.is_cancelled() {
             self.log_cancelled(&outcome);
         }
         outcome

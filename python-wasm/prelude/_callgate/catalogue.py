@@ -10,67 +10,76 @@ _STUBS_HEAD = "from typing import Any, Literal, NotRequired, TypedDict"
 
 
 class Tools:
-    """The offered tools: `tools.web_search(...)`, `tools["web-search"]`, `dir(tools)`."""
+    """The offered tools: `tools.web_search(...)`, `tools["web-search"]`, `dir(tools)`.
+
+    All names belong to the tools; ours are found only where they leave room.
+    """
+
+    __slots__ = ("__functions", "__bound", "__ranking")
 
     def __init__(self, functions, bound):
-        self._functions = functions
-        self._bound = bound
-        self._ranking = None
-
-    def find(self, name):
-        """The tool under a Python name, or None."""
-        return self._bound.get(name)
-
-    def stubs(self, *wanted):
-        """The tools as Python definitions, with types and docstrings; all, or those named."""
-        functions = [self[name] if isinstance(name, str) else name for name in wanted] or self._functions
-        return "\n\n\n".join([_STUBS_HEAD, *(stub_of(function._offer) for function in functions)]) + "\n"
-
-    def search(self, text, limit=10):
-        """The tools whose names, descriptions and parameters fit a text, best first."""
-        if not isinstance(text, str):
-            raise TypeError(f"search_tools() takes a text, not {type(text).__name__}")
-        if self._ranking is None:
-            self._ranking = Ranking([function._offer for function in self._functions])
-        return Found(self._functions[number] for number in self._ranking.search(text, limit))
+        self.__functions = functions
+        self.__bound = bound
+        self.__ranking = None
 
     def __getattr__(self, name):
+        if name in self.__bound:
+            return self.__bound[name]
+        if name == "stubs":
+            return self.__stubs
+        if name == "search":
+            return self.__search
         if name.startswith("__"):
             raise AttributeError(name)
-        try:
-            return self._bound[name]
-        except KeyError:
-            raise AttributeError(_missing(name, self._bound), name=name, obj=self) from None
+        raise AttributeError(_missing(name, self.__bound), name=name, obj=self)
 
     def __getitem__(self, name):
-        for function in self._functions:
+        for function in self.__functions:
             if function.__name__ == name:
                 return function
-        if name in self._bound:
-            return self._bound[name]
-        raise KeyError(_missing(name, [function.__name__ for function in self._functions]))
+        if name in self.__bound:
+            return self.__bound[name]
+        raise KeyError(_missing(name, [function.__name__ for function in self.__functions]))
 
     def __contains__(self, name):
-        return name in self._bound or any(function.__name__ == name for function in self._functions)
+        return name in self.__bound or any(function.__name__ == name for function in self.__functions)
 
     def __iter__(self):
-        return iter(self._functions)
+        return iter(self.__functions)
 
     def __len__(self):
-        return len(self._functions)
+        return len(self.__functions)
 
     def __dir__(self):
-        return [*self._bound, "search", "stubs"]
+        return {*self.__bound, "search", "stubs"}
 
     def __repr__(self):
-        return f"<{_count(len(self))}>\n{_listing(self._functions)}".rstrip("\n")
+        return f"<{_count(len(self))}>\n{_listing(self.__functions)}".rstrip("\n")
 
     @property
     def __doc__(self):
         return (
             f"{_count(len(self))}; help(tools.NAME) says more of one, print(tools.stubs()) of all,\n"
-            f'search_tools("text") finds those that fit.\n\n{_listing(self._functions)}'
+            f'search_tools("text") finds those that fit.\n\n{_listing(self.__functions)}'
         )
+
+    def __stubs(self, *wanted):
+        """The tools as Python definitions, with types and docstrings; all, or those named."""
+        functions = [self[name] if isinstance(name, str) else name for name in wanted] or self.__functions
+        return "\n\n\n".join([_STUBS_HEAD, *(stub_of(function._offer) for function in functions)]) + "\n"
+
+    def __search(self, text, limit=10):
+        """The tools whose names, descriptions and parameters fit a text, best first."""
+        if not isinstance(text, str):
+            raise TypeError(f"search_tools() takes a text, not {type(text).__name__}")
+        if self.__ranking is None:
+            self.__ranking = Ranking([function._offer for function in self.__functions])
+        return Found(self.__functions[number] for number in self.__ranking.search(text, limit))
+
+
+def search_of(tools):
+    """`search_tools` for these tools."""
+    return tools._Tools__search
 
 
 class Found(list):

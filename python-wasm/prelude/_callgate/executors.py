@@ -2,10 +2,12 @@
 
 import concurrent.futures as futures
 from concurrent.futures import _base, process, thread
+from itertools import count
 
-from _callgate.threads import elsewhere
+from _callgate.threads import Worker
 
 _as_completed = _base.as_completed
+_next_pool = count().__next__
 
 
 class InPlaceExecutor(_base.Executor):
@@ -23,6 +25,7 @@ class InPlaceExecutor(_base.Executor):
         self._initargs = initargs
         self._shutdown = False
         self._broken = None
+        self._worker = None
 
     def submit(self, fn, /, *args, **kwargs):
         """Run `fn(*args, **kwargs)` now; returns a future that is done."""
@@ -32,11 +35,12 @@ class InPlaceExecutor(_base.Executor):
             raise RuntimeError("cannot schedule new futures after shutdown")
         future = _base.Future()
         future.set_running_or_notify_cancel()
-        with elsewhere():
-            if self._initialize():
-                _carry_out(future, fn, args, kwargs)
-            else:
-                future.set_exception(self._broken_error(self._broken))
+        if self._worker is None:
+            self._worker = Worker(f"{self._worker_prefix()}_0")
+        if self._initialize():
+            self._carry_out(future, fn, args, kwargs)
+        else:
+            future.set_exception(self._broken_error(self._broken))
         return future
 
     def shutdown(self, wait=True, *, cancel_futures=False):
@@ -49,21 +53,23 @@ class InPlaceExecutor(_base.Executor):
         if initializer is None:
             return True
         try:
-            initializer(*self._initargs)
+            self._worker.run(initializer, *self._initargs)
             return True
         except BaseException:
             _base.LOGGER.critical("Exception in initializer:", exc_info=True)
             self._broken = "A thread initializer failed, the thread pool is not usable anymore"
             return False
 
+    def _worker_prefix(self):
+        return type(self).__name__
 
-def _carry_out(future, fn, args, kwargs):
-    try:
-        result = fn(*args, **kwargs)
-    except BaseException as error:
-        future.set_exception(error)
-    else:
-        future.set_result(result)
+    def _carry_out(self, future, fn, args, kwargs):
+        try:
+            result = self._worker.run(fn, *args, **kwargs)
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
 
 
 class ThreadPoolExecutor(InPlaceExecutor):
@@ -71,7 +77,10 @@ class ThreadPoolExecutor(InPlaceExecutor):
 
     def __init__(self, max_workers=None, thread_name_prefix="", initializer=None, initargs=()):
         super().__init__(max_workers, initializer=initializer, initargs=initargs)
-        self._thread_name_prefix = thread_name_prefix
+        self._thread_name_prefix = thread_name_prefix or f"ThreadPoolExecutor-{_next_pool()}"
+
+    def _worker_prefix(self):
+        return self._thread_name_prefix
 
 
 class ProcessPoolExecutor(InPlaceExecutor):

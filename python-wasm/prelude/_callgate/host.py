@@ -36,7 +36,15 @@ def decode(answer):
 
 def ask(frame):
     """Send one request, given as a plain dict, and return the decoded answer."""
-    return decode(send(plain_json(frame).encode()))
+    return decode(_exchange(plain_json(frame).encode()))
+
+
+def _exchange(frame):
+    """Send a frame and return the answer; raises MemoryError where the guest has no room for it."""
+    try:
+        return send(frame)
+    except OSError:
+        raise MemoryError("there is no memory left for the host's answer (--max-memory)") from None
 
 
 def start():
@@ -95,7 +103,7 @@ def failure(tool, answer):
 
 
 def _answer(tool, frame):
-    answer = send(frame)
+    answer = _exchange(frame)
     try:
         return decode(answer)
     except (ValueError, RecursionError) as error:  # such as an integer of 5,000 digits

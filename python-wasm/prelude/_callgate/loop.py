@@ -4,7 +4,7 @@ import asyncio
 from asyncio import base_events, events, futures
 
 from _callgate import host
-from _callgate.threads import elsewhere
+from _callgate.threads import Worker, WouldWaitForEver
 
 _waiting = {}  # submitted calls: their number → the tool, the future and its loop
 
@@ -16,6 +16,7 @@ class GateLoop(base_events.BaseEventLoop):
         """Code that picks a selector for its loop gets this loop all the same."""
         super().__init__()
         self._selector = self  # `_run_once` selects on this
+        self._worker = None
 
     def select(self, timeout):
         """Wait until a call has ended or the time is over; called once a turn of the loop."""
@@ -46,10 +47,11 @@ class GateLoop(base_events.BaseEventLoop):
             self._check_callback(func, "run_in_executor")
         if executor is not None:
             return futures.wrap_future(executor.submit(func, *args), loop=self)
+        if self._worker is None:
+            self._worker = Worker("asyncio_0")
         future = self.create_future()
         try:
-            with elsewhere():
-                future.set_result(func(*args))
+            future.set_result(self._worker.run(func, *args))
         except BaseException as error:
             future.set_exception(error)
         return future
@@ -64,14 +66,21 @@ class GateLoop(base_events.BaseEventLoop):
             future = getattr(task, "_fut_waiter", None)
             if future is None or isinstance(future, asyncio.Task) or future.done():
                 continue
-            future.set_exception(_deadlock())
+            future.set_exception(_Deadlock())
             broken = True
         if not broken:
-            raise _deadlock()
+            raise _Deadlock()
 
 
-def _deadlock():
-    return RuntimeError("await would never finish: nothing is running that could complete it")
+class _Deadlock(WouldWaitForEver):
+    """An await that nothing can end; a thread that comes to it fails where it is started."""
+
+    def __init__(self):
+        RuntimeError.__init__(self, "await would never finish: nothing is running that could complete it")
+
+
+_Deadlock.__name__ = _Deadlock.__qualname__ = "RuntimeError"
+_Deadlock.__module__ = "builtins"
 
 
 async def call(tool, server, arguments):

@@ -4,17 +4,16 @@ import multiprocessing.pool as library
 from itertools import starmap
 from multiprocessing import process
 
-from _callgate.threads import elsewhere
+from _callgate.threads import Worker
 
 
 class AsyncResult:
     """Work that is done already."""
 
-    def __init__(self, work, callback, error_callback):
+    def __init__(self, worker, work, callback, error_callback):
         self._value = self._error = None
         try:
-            with elsewhere():
-                self._value = work()
+            self._value = worker.run(work)
         except Exception as error:
             self._error = error
             callback, self._value = error_callback, error
@@ -65,8 +64,9 @@ class Pool:
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         self._open = True
+        self._worker = Worker(f"{type(self).__name__}-worker")
         if initializer is not None:
-            initializer(*initargs)
+            self._worker.run(initializer, *initargs)
 
     def apply(self, func, args=(), kwds={}):
         """`func(*args, **kwds)`"""
@@ -118,7 +118,7 @@ class Pool:
 
     def _start(self, work, callback, error_callback):
         self._check()
-        return AsyncResult(work, callback, error_callback)
+        return AsyncResult(self._worker, work, callback, error_callback)
 
     def _check(self):
         if not self._open:

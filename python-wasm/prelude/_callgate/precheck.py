@@ -4,16 +4,19 @@ Nothing is reported that could be right: a name that the source binds anew is no
 `try` may catch is left to run time. The host compares the calls with the tools' schemas.
 """
 
-from ast import literal_eval
+from ast import Call as CallNode
+from ast import Constant, Starred, literal_eval, walk
 
 from _callgate import host, values
 from _callgate.errors import ToolCallError
 from _callgate.plain_calls import PlainCalls
-from _callgate.texts import cut_end
+from _callgate.source import lines_of
+from _callgate.texts import clean, cut_end
+from _callgate.tools import ToolFunction
 
 _MAX_CALLS = 500
 _MAX_LITERAL = 1 << 16
-_MAX_REPORTED = 20
+_MAX_REPORTED = 20  # the host looks for no more
 _MAX_LINE = 200
 
 
@@ -21,18 +24,31 @@ class Precheck(Exception):
     """The program has calls that cannot work; the text says which and why."""
 
 
-def check(tree, source, namespace):
+def check(program, namespace):
     """Raise `Precheck` if calls in the source would fail whatever happens before them."""
-    if "tools" not in namespace:
-        return
-    found = PlainCalls(namespace).find(tree)[:_MAX_CALLS]
-    calls = [call for call in map(_read, found) if call is not None]
+    try:
+        report = _find(program, namespace)
+    except (UnicodeError, RecursionError):
+        return  # it cannot be said, so it is left to run time
+    if report is not None:
+        raise Precheck(report)
+
+
+def _find(program, namespace):
+    tools = {tool.__name__: tool for tool in namespace.values() if type(tool) is ToolFunction}
+    calls = []
+    for found in PlainCalls(namespace).find(program.tree)[:_MAX_CALLS]:
+        # Where the program asks first whether a tool is there, it may be missing.
+        if found.conditional and (found.form.server or found.form.tool not in tools):
+            continue
+        call = _read(found)
+        if call is not None:
+            calls.append(call)
     if not calls:
-        return
+        return None
     problems = host.precheck([call.frame() for call in calls])
     wrong = [(call, texts) for call, texts in zip(calls, problems) if call.problem or texts]
-    if wrong:
-        raise Precheck(_report(wrong, source, namespace))
+    return _report(wrong, program.source, tools) if wrong else None
 
 
 class Call:
@@ -50,6 +66,8 @@ class Call:
     def add(self, name, node):
         """An argument: its value, if it is a literal."""
         try:
+            if type(node) is not Constant and any(type(part) is CallNode for part in walk(node)):
+                raise ValueError("`set()` is a literal only as long as nobody binds the name")
             value = {name: literal_eval(node)}
             self.arguments.update(host.decode(values.encode_arguments(self.tool, value, _MAX_LITERAL)))
         except (ValueError, TypeError, SyntaxError, RecursionError, ToolCallError):
@@ -58,20 +76,20 @@ class Call:
     def frame(self):
         """What goes to the host."""
         return {
-            "tool": self.tool,
-            "server": self.server,
+            "tool": clean(self.tool),
+            "server": self.server and clean(self.server),
             "arguments": self.arguments,
-            "unknown": self.unknown,
+            "unknown": [clean(name) for name in self.unknown],
             "open": self.open or self.problem is not None,
         }
 
 
 def _read(found):
     """The call's arguments; None if they cannot be told apart before the program runs."""
-    node, form = found
+    node, form = found.node, found.form
     call = Call(node, form)
     positional = node.args[form.skip:]
-    if any(type(argument).__name__ == "Starred" for argument in node.args):
+    if any(type(argument) is Starred for argument in node.args):
         return None
     if form.by_dict:
         if not _read_dict(call, positional):
@@ -114,25 +132,26 @@ def _read_dict(call, arguments):
     return True
 
 
-def _report(wrong, source, namespace):
+def _report(wrong, source, tools):
     count = len(wrong)
-    lines = [
-        "Nothing was run: "
-        + ("a tool call in the program cannot work." if count == 1 else f"{count} tool calls in the program cannot work.")
-    ]
+    if count == 1:
+        lines = ["Nothing was run: a tool call in the program cannot work."]
+    else:
+        more = " or more" if count >= _MAX_REPORTED else ""
+        lines = [f"Nothing was run: {count}{more} tool calls in the program cannot work."]
     for call, problems in wrong[:_MAX_REPORTED]:
         lines += ["", *_place(call.node, source)]
         lines += [f"  {problem}" for problem in ([call.problem] if call.problem else problems)]
-        lines += [f"  The tool is {tool.__name__}{tool.__signature__}" for tool in _tools(call, namespace)]
-    if count > _MAX_REPORTED:
-        lines += ["", f"  … and {count - _MAX_REPORTED} more"]
+        tool = tools.get(call.tool) if call.server is None else None
+        if tool is not None:
+            lines.append(f"  The tool is {tool.__name__}{tool.__signature__}")
     lines += ["", "A call inside `try` is not checked beforehand.", ""]
     return "\n".join(lines)
 
 
 def _place(node, source):
     """The line of the call, as in a traceback."""
-    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = lines_of(source)
     line = lines[node.lineno - 1] if node.lineno <= len(lines) else ""
     start = len(line.encode()[: node.col_offset].decode("utf-8", "ignore"))
     end = len(line.rstrip())
@@ -146,9 +165,3 @@ def _place(node, source):
         return
     yield "    " + shown.rstrip()
     yield "    " + " " * start + "^" * max(1, end - start)
-
-
-def _tools(call, namespace):
-    """The tool that is meant, as far as it is known here."""
-    if call.server is None and call.tool in namespace["tools"]:
-        yield namespace["tools"][call.tool]

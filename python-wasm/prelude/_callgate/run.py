@@ -101,8 +101,9 @@ def _make_main(start):
         functions = list(map(tools.ToolFunction, start["tools"]))
         bound = names.bind(functions)
         offered = catalogue.Tools(functions, bound)
+        namespace.setdefault("tools", offered)
+        namespace.setdefault("search_tools", catalogue.search_of(offered))
         namespace.update(bound)
-        namespace.update(tools=offered, search_tools=offered.search)
     namespace.update(tools.OWN_NAMES)
     namespace.update(own)
     sys.modules["__main__"] = module
@@ -116,8 +117,8 @@ def _run(start, namespace):
     """The finish frame of a run that had the memory to make one."""
     try:
         program = source.compile_program(start["source"])
-        if start.get("precheck"):
-            precheck.check(program.tree, start["source"], namespace)
+        if start.get("precheck") and start["tools"]:
+            precheck.check(program, namespace)
     except precheck.Precheck as error:
         return _failed(_refusal(error), None)
     except (SyntaxError, ValueError) as error:

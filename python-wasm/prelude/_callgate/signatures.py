@@ -3,6 +3,7 @@
 from inspect import Parameter, Signature
 from keyword import iskeyword
 from typing import Any, NotRequired, get_origin
+from unicodedata import normalize
 
 from _callgate.annotations import Annotations, type_text
 from _callgate.names import identifier
@@ -38,12 +39,15 @@ def signature_of(offer, annotations=None):
     required = _required(schema)
     kind = Parameter.POSITIONAL_OR_KEYWORD
     seen_optional = False
+    seen = set()
     hidden = not properties_of(schema)
     for name, part in properties_of(schema).items():
-        if not name.isidentifier() or iskeyword(name):
+        plain = normalize("NFKC", name)  # as the compiler does: two names may become one
+        if not name.isidentifier() or iskeyword(plain) or plain in seen:
             hidden = True
             kind = Parameter.KEYWORD_ONLY  # by position the ones after it are one further
             continue
+        seen.add(plain)
         if name in required and seen_optional:
             kind = Parameter.KEYWORD_ONLY  # Python wants required parameters first
         default = Parameter.empty if name in required else _default(part)

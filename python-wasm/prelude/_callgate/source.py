@@ -15,12 +15,13 @@ _entry = []
 class Program:
     """Compiled source: the statements, then the expression whose value the run returns."""
 
-    __slots__ = ("parts", "has_value", "tree")
+    __slots__ = ("parts", "has_value", "tree", "source")
 
-    def __init__(self, parts, has_value, tree):
+    def __init__(self, parts, has_value, tree, source):
         self.parts = parts
         self.has_value = has_value
         self.tree = tree
+        self.source = source
 
     @property
     def is_async(self):
@@ -53,7 +54,7 @@ def compile_program(source):
     source = source.removeprefix("\ufeff")
     remember_lines(source)
     try:
-        return _compile_parts(_compile(source, "exec", PyCF_ONLY_AST))
+        return _compile_parts(_compile(source, "exec", PyCF_ONLY_AST), source)
     except SyntaxError as error:
         _show_line(error, source)
         raise
@@ -61,7 +62,7 @@ def compile_program(source):
 
 def remember_lines(source):
     """Give tracebacks and `inspect` the source's lines; there is no file they could read."""
-    lines = [line + "\n" for line in _lines(source)]
+    lines = [line + "\n" for line in lines_of(source)]
     _entry[:] = ((len(source), None, lines, FILENAME),)
     restore_lines()
 
@@ -78,16 +79,16 @@ def forget_lines():
     linecache.cache.pop(FILENAME, None)
 
 
-def _compile_parts(tree):
+def _compile_parts(tree, source):
     body = tree.body
     if not body or type(body[-1]) is not Expr:
-        return Program((_compile(tree, "exec"),), False, tree)
+        return Program((_compile(tree, "exec"),), False, tree, source)
     value = Expression(body[-1].value)
     if len(body) == 1:
-        return Program((_compile(value, "eval"),), True, tree)
+        return Program((_compile(value, "eval"),), True, tree, source)
     statements = _compile(Module(body[:-1], tree.type_ignores), "exec")
     future = statements.co_flags & _FUTURE_FLAGS
-    return Program((statements, _compile(value, "eval", future)), True, tree)
+    return Program((statements, _compile(value, "eval", future)), True, tree, source)
 
 
 def _compile(source, mode, flags=0):
@@ -99,11 +100,11 @@ def _show_line(error, source):
     """Add the text of the line, which the compiler lacks when it was given a tree."""
     if error.text is not None or not error.lineno:
         return
-    lines = _lines(source)
+    lines = lines_of(source)
     if error.lineno <= len(lines):
         error.text = lines[error.lineno - 1] + "\n"
 
 
-def _lines(source):
+def lines_of(source):
     """The lines as the compiler counts them; `splitlines` would also break at form feeds."""
     return source.replace("\r\n", "\n").replace("\r", "\n").split("\n")

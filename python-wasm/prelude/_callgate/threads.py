@@ -122,7 +122,7 @@ def _start(self):
     if self._started.is_set():
         raise RuntimeError("threads can only be started once")
     context = getattr(self, "_context", None) or Context()
-    with _as_current(self), elsewhere():
+    with as_current(self), elsewhere():
         try:
             context.run(self.run)
         except WouldWaitForEver:
@@ -133,9 +133,9 @@ def _start(self):
 
 
 @contextmanager
-def _as_current(thread):
+def as_current(thread):
     """Make it the current thread, as far as Python code can see."""
-    ident = thread._ident = _next_ident()
+    ident = thread._ident = thread._native_id = _next_ident()
     _idents.append(ident)
     thread._os_thread_handle = handle = _Handle(ident)
     threading._active[ident] = thread
@@ -146,6 +146,26 @@ def _as_current(thread):
         threading._active.pop(ident, None)
         _idents.remove(ident)
         handle.done = True
+
+
+class Worker:
+    """Stands for the thread of an executor or a pool: its name, its context, its `threading.local`."""
+
+    def __init__(self, name):
+        self._thread = threading.Thread(name=name, daemon=True)
+        self._context = Context()
+        self._works = False
+
+    def run(self, function, *arguments, **named):
+        """Call a function as that thread would."""
+        if self._works:  # it hands work to itself: a real executor would have taken another thread
+            return Worker(self._thread.name).run(function, *arguments, **named)
+        self._works = True
+        try:
+            with as_current(self._thread), elsewhere():
+                return self._context.run(function, *arguments, **named)
+        finally:
+            self._works = False
 
 
 class _Handle:

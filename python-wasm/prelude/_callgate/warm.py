@@ -76,7 +76,7 @@ def _warm_run():
     signatures.docstring_of(tool._offer)
     repr(tool)
     offered = catalogue.Tools([tool], names.bind([tool]))
-    offered.search("text")
+    catalogue.search_of(offered)("text")
     offered.stubs()
     namespace = {"__name__": "__main__"}
     values.encode(loop.run(source.compile_program(_SAMPLE).run_async(namespace)), 1 << 20)
