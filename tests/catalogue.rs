@@ -235,6 +235,40 @@ fn without_tools_the_names_are_free() {
 }
 
 #[test]
+fn names_that_the_client_uses_are_the_clients() {
+    let mut client = Client::start(&[]);
+    let names = ["find", "search", "stubs", "_bound", "search_tools"];
+    let offer: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+    let code = "[tools.find(a=1), tools.search(a=2), tools.stubs(a=3), tools._bound(a=4), search_tools(a=5), tools['search'](a=6)]";
+    let result = client.call(
+        json!({"python_code": code, "available_tools": offer}),
+        &mut |call| Some(json!({"result": [call["toolName"], call["arguments"]["a"]]})),
+    );
+    assert_eq!(
+        structured(&result)["return_value"],
+        json!([
+            ["find", 1],
+            ["search", 2],
+            ["stubs", 3],
+            ["_bound", 4],
+            ["search_tools", 5],
+            ["search", 6]
+        ]),
+        "{}",
+        text(&result)
+    );
+    let result = client.call(
+        json!({"python_code": "[tools, search_tools, ping()]", "available_tools": [{"name": "ping"}],
+            "global_variables": {"tools": ["hammer"], "search_tools": 5}}),
+        &mut |_| Some(json!({"result": 1})),
+    );
+    assert_eq!(
+        structured(&result)["return_value"],
+        json!([["hammer"], 5, 1])
+    );
+}
+
+#[test]
 fn strange_schemas_are_shown_somehow() {
     let mut client = Client::start(&[]);
     let deep = (0..40).fold(
@@ -249,6 +283,7 @@ fn strange_schemas_are_shown_somehow() {
         json!({"properties": {"x": {"title": "A", "properties": {"b": {"type": "string"}}}, "y": {"title": "A", "properties": {"b": {"type": "integer"}}}}}),
         json!({"properties": {"\"\"\"": {"description": "\"\"\" \\ \u{1}", "default": "\"\"\""}}}),
         json!({"type": "object", "properties": {"x": {"enum": [[1], {"a": 2}, 2.5]}}}),
+        json!({"properties": {"\u{fb01}": {}, "fi": {}}}),
     ];
     for schema in schemas {
         let offer = json!([{"name": "odd", "description": "\"\"\"odd\\", "parameters": schema}]);

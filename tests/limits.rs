@@ -315,3 +315,20 @@ fn bytes_of_all_tool_results() {
         ["answered", "answered", "answered", "refused", "refused"]
     );
 }
+
+#[test]
+fn large_results_that_come_together_arrive_one_after_the_other() {
+    let mut client = Client::start(&[]);
+    // Together they are more than the guest has room for.
+    let code = "import asyncio, time\ncalls = [asyncio.ensure_future(get.aio()) for _ in range(12)]\n\
+        await asyncio.sleep(0)\ntime.sleep(1.5)\ntotal = 0\nwhile calls:\n    total += len(await calls.pop())\ntotal";
+    let large = "x".repeat(7 << 20);
+    let tools = json!([tool("get", json!({}))]);
+    let result = client.run_with(code, tools, &mut |_| Some(json!({"result": large})));
+    assert_eq!(
+        structured(&result)["return_value"],
+        12 * (7 << 20),
+        "{}",
+        text(&result)
+    );
+}

@@ -101,6 +101,38 @@ fn everything_is_told_before_the_result() {
 }
 
 #[test]
+fn the_end_of_a_call_is_told_however_it_ends() {
+    let mut client = Client::start(&["--tool-timeout", "300ms"]);
+    client.run("1");
+    let code = "\
+import asyncio\nasync def attempt(call):\n    try:\n        await asyncio.wait_for(call, 0.1)\n    except (ToolCallError, TimeoutError):\n        pass\n\
+try:\n    look()\nexcept ToolCallError:\n    pass\nawait attempt(look.aio())\nawait asyncio.sleep(0.2)";
+    let arguments = json!({"python_code": code, "available_tools": [tool("look", json!({}))]});
+    let params =
+        json!({"name": "run_python_code", "arguments": arguments, "_meta": {"progressToken": "t"}});
+    let id = client.send_request("tools/call", params);
+    let mut told = Vec::new();
+    loop {
+        let message = client.receive();
+        if message["id"] == id {
+            break;
+        }
+        if let Some(text) = message["params"]["message"].as_str() {
+            told.extend(text.lines().map(str::to_owned));
+        }
+    }
+    assert_eq!(
+        told,
+        [
+            "look called",
+            "look given up",
+            "look called",
+            "look given up"
+        ]
+    );
+}
+
+#[test]
 fn without_a_token_or_a_level_nothing_is_told() {
     let mut client = Client::start(&[]);
     let (notifications, _) = told(&mut client, None, "print('a')\nlook()");

@@ -182,6 +182,42 @@ Mine(name='mine', daemon=True).start()\n\
 }
 
 #[test]
+fn work_has_a_context_and_a_thread_of_its_own() {
+    let mut client = Client::start(&[]);
+    for run in [
+        "ThreadPoolExecutor(thread_name_prefix='mine').submit(work).result()",
+        "ProcessPoolExecutor().submit(work).result()",
+        "Pool().apply(work)",
+        "run_in_loop()",
+    ] {
+        let code = format!(
+            "\
+import asyncio, contextvars, decimal, threading\nfrom concurrent.futures import *\nfrom multiprocessing import Pool\n\
+variable = contextvars.ContextVar('variable', default=0)\nvariable.set(7)\nlocal = threading.local()\nlocal.x = 1\n\
+def work():\n    before = variable.get()\n    variable.set(5)\n    decimal.getcontext().prec = 3\n    \
+    return [before, hasattr(local, 'x'), threading.current_thread() is threading.main_thread()]\n\
+def run_in_loop():\n    async def main():\n        return await asyncio.get_running_loop().run_in_executor(None, work)\n    \
+    return asyncio.run(main())\n\
+{run} + [variable.get(), decimal.getcontext().prec, threading.current_thread().name]"
+        );
+        assert_eq!(
+            value(&mut client, &code),
+            json!([0, false, false, 7, 28, "MainThread"]),
+            "{run}"
+        );
+    }
+    let code = "\
+import threading\nfrom concurrent.futures import ThreadPoolExecutor\nlocal = threading.local()\n\
+def count():\n    local.n = getattr(local, 'n', 0) + 1\n    return [local.n, threading.current_thread().name]\n\
+pool = ThreadPoolExecutor(thread_name_prefix='mine')\n\
+[pool.submit(count).result(), pool.submit(count).result(), pool.submit(lambda: pool.submit(count).result()).result()[1]]";
+    assert_eq!(
+        value(&mut client, code),
+        json!([[1, "mine_0"], [2, "mine_0"], "mine_0"])
+    );
+}
+
+#[test]
 fn what_a_thread_raises_is_printed_and_the_program_goes_on() {
     let mut client = Client::start(&[]);
     let result = client.run(&format!(
