@@ -16,6 +16,9 @@ use super::limits::EPOCH_INTERVAL;
 /// After this many ticks with no guest running the thread parks.
 const IDLE_TICKS: u32 = 20;
 
+/// How long the thread is parked at most.
+const LONGEST_PARK: Duration = Duration::from_secs(5);
+
 /// Advances the epoch while guests run.
 #[derive(Debug)]
 pub(super) struct Ticker {
@@ -91,11 +94,15 @@ fn tick(weak: &Weak<Ticker>, engine: &Engine) {
         drop(ticker);
         if park {
             // Bounded, so that a ticker dropped just now is noticed even if its unpark came too early.
-            thread::park_timeout(Duration::from_secs(1));
-        }
-        if let Some(ticker) = weak.upgrade() {
-            ticker.parked.store(false, Ordering::SeqCst);
+            thread::park_timeout(LONGEST_PARK);
         }
         idle = 0;
+        if let Some(ticker) = weak.upgrade() {
+            ticker.parked.store(false, Ordering::SeqCst);
+            if ticker.running.load(Ordering::SeqCst) == 0 {
+                // Nobody woke it, or whoever did is done: one more tick, then park again.
+                idle = IDLE_TICKS - 1;
+            }
+        }
     }
 }

@@ -80,6 +80,7 @@ def run(source, tools=(), variables=None, limits=None, **answers):
         "tools": [tool if isinstance(tool, dict) else {"name": tool} for tool in tools],
         "global_variables": variables or {},
         "limits": limits,
+        "precheck": "precheck" in answers,
     }
     script(start=start, **answers)
     output, errors = io.StringIO(), io.StringIO()
