@@ -277,3 +277,42 @@ fn wrong_arguments_are_shown_to_the_model() {
         );
     }
 }
+
+#[test]
+fn the_text_says_that_output_was_cut() {
+    let mut client = Client::start(&["--max-output", "20B"]);
+    let result = client.run("for i in range(100): print('line', i)");
+    assert!(
+        text(&result).contains("line 2\n… the output was cut here (--max-output)\n</output>"),
+        "{}",
+        text(&result)
+    );
+    assert_eq!(structured(&result)["output_truncated"], true);
+}
+
+#[test]
+fn a_last_value_that_can_be_awaited_is_awaited() {
+    let mut client = Client::start(&[]);
+    for code in [
+        "async def main():\n    return 5\nmain()",
+        "import asyncio\nasync def main():\n    await asyncio.sleep(0)\n    return 5\nawait main()\nmain()",
+        "import asyncio\nasync def main():\n    return 5\nawait asyncio.sleep(0)\nasyncio.ensure_future(main())",
+    ] {
+        let result = client.run(code);
+        assert_eq!(
+            structured(&result)["return_value"],
+            5,
+            "{code}: {}",
+            text(&result)
+        );
+    }
+}
+
+#[test]
+fn a_missing_module_is_told_without_talk_of_environments() {
+    let mut client = Client::start(&[]);
+    let told = text(&client.run("import requests")).to_owned();
+    assert!(told.contains("No module named 'requests'"), "{told}");
+    assert!(told.contains("nothing can be installed"), "{told}");
+    assert!(!told.contains("Site initialization"), "{told}");
+}

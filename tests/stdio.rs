@@ -177,6 +177,25 @@ fn the_end_of_input_ends_the_process_within_half_a_second() {
 }
 
 #[test]
+fn the_end_of_input_withdraws_calls_before_the_result() {
+    let mut client = Client::start(&[]);
+    let tools = json!([tool("wait", json!({}))]);
+    let id = client
+        .start_run(json!({"python_code": "print('begun')\nwait()", "available_tools": tools}));
+    let call = client.receive();
+    client.end_input();
+    let withdrawn = client.receive();
+    assert_eq!(withdrawn["method"], "notifications/tool_call_cancelled");
+    assert_eq!(
+        withdrawn["params"]["requestId"],
+        call["params"]["requestId"]
+    );
+    let result = client.finish(id, &mut |_| None);
+    assert_eq!(structured(&result)["error"]["kind"], "cancelled");
+    assert_eq!(structured(&result)["output"], "begun\n");
+}
+
+#[test]
 fn requests_that_were_piped_in_are_still_answered() {
     let mut client = Client::spawn(&[], &[]);
     client.initialize("2025-11-25", &json!({}));

@@ -128,6 +128,48 @@ fn answers_become_the_values_that_a_programmer_expects() {
 }
 
 #[test]
+fn a_tool_may_be_offered_as_tools_list_has_it() {
+    let mut client = Client::start(&[]);
+    let schema = json!({"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"], "additionalProperties": false});
+    let offer = json!([{"name": "find", "description": "Finds.", "inputSchema": schema}]);
+    let result = client.run_with(
+        "[find('x'), str(find.__signature__)]",
+        offer.clone(),
+        &mut |call| Some(json!({"result": call["arguments"]})),
+    );
+    assert_eq!(
+        structured(&result)["return_value"],
+        json!([{"query": "x"}, "(query: str)"])
+    );
+    let result = client.run_with("find(qery='x')", offer, &mut |call| panic!("{call}"));
+    assert_eq!(kind(&result), "precheck");
+}
+
+#[test]
+fn a_schema_of_alternatives_says_what_was_meant() {
+    let mut client = Client::start(&[]);
+    let address = json!({"type": "object", "properties": {"zip": {"type": "string"}}, "required": ["zip"], "additionalProperties": false});
+    let offer = json!([{"name": "order", "parameters": {"type": "object", "properties": {
+        "plan": {"anyOf": [{"enum": ["free", "pro"]}, {"type": "null"}]},
+        "to": {"anyOf": [address, {"type": "null"}], "default": null}
+    }}}]);
+    let code = "\
+found = []\nfor arguments in ({'plan': 'gold'}, {'to': {'zip': 5}}, {'to': {'zop': '1'}}):\n    \
+    try:\n        order(**arguments)\n    except ToolCallError as error:\n        found.append(error.message.partition('schema: ')[2])\nfound";
+    let result = client.run_with(code, offer, &mut |call| panic!("{call}"));
+    assert_eq!(
+        structured(&result)["return_value"],
+        json!([
+            "`plan`: \"gold\" is not one of \"free\" or \"pro\"",
+            "`to/zip`: 5 is not of type \"string\"",
+            "`to`: unknown argument `zop`; `to`: missing argument `zip`"
+        ]),
+        "{}",
+        text(&result)
+    );
+}
+
+#[test]
 fn errors_become_tool_call_errors() {
     let mut client = Client::start(&[]);
     let code = "try:\n    web_search(query='x')\nexcept ToolCallError as e:\n    value = [e.tool_name, e.message, str(e), len(e.request_id)]\nvalue";

@@ -13,6 +13,7 @@ mod precheck;
 mod record;
 mod route;
 mod submissions;
+mod violation;
 
 use std::{
     sync::{

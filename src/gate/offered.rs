@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
+use super::violation;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde::Deserialize;
 use serde_json::Value;
@@ -237,14 +238,7 @@ impl OfferedTool {
             .errors(arguments)
             .iter()
             .take(TOLD_ERRORS)
-            .map(|error| {
-                let path = error.instance_path().to_string();
-                if path.is_empty() {
-                    bounded(&error.to_string())
-                } else {
-                    format!("{path}: {}", bounded(&error.to_string()))
-                }
-            })
+            .map(|error| violation::describe(error, &self.arguments))
             .collect();
         if errors.is_empty() {
             return Ok(());

@@ -40,13 +40,9 @@ struct Response {
     request_id: String,
     #[serde(default)]
     result: Option<Value>,
-    #[serde(default, deserialize_with = "present")]
+    /// Null is as good as absent: many serializers write the fields that are not set.
+    #[serde(default)]
     error: Option<Value>,
-}
-
-/// An `error` of null is still an error: only its absence is not.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
 }
 
 impl PendingCalls {

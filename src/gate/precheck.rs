@@ -9,10 +9,7 @@ use jsonschema::{ValidationError, error::ValidationErrorKind};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{
-    frame,
-    offered::{OfferedTool, OfferedTools, bounded, nearest},
-};
+use super::{frame, offered::OfferedTools, violation};
 
 /// Problems of one call that are told.
 const TOLD: usize = 10;
@@ -76,7 +73,7 @@ fn problems(call: &PlainCall, offered: &OfferedTools) -> Vec<String> {
         .iter()
         .filter(|error| known_whole || is_certain(error, &unknown, call.open))
         .take(TOLD)
-        .map(|error| describe(error, tool))
+        .map(|error| violation::describe(error, &tool.arguments))
         .collect()
 }
 
@@ -113,37 +110,4 @@ fn argument_of(error: &ValidationError<'_>) -> Option<String> {
     let path = error.instance_path().to_string();
     let first = path.split('/').nth(1)?;
     Some(first.replace("~1", "/").replace("~0", "~"))
-}
-
-fn describe(error: &ValidationError<'_>, tool: &OfferedTool) -> String {
-    match error.kind() {
-        ValidationErrorKind::AdditionalProperties { unexpected } if is_root(error) => {
-            let names: Vec<String> = unexpected
-                .iter()
-                .take(TOLD)
-                .map(|name| unknown_argument(name, tool))
-                .collect();
-            names.join("; ")
-        }
-        ValidationErrorKind::Required { property } if is_root(error) => match property {
-            Value::String(name) => format!("missing argument `{}`", bounded(name)),
-            other => format!("missing argument {other}"),
-        },
-        _ => {
-            let text = bounded(&error.to_string());
-            match error.instance_path().to_string().strip_prefix('/') {
-                Some(path) => format!("`{}`: {text}", bounded(path)),
-                None => text,
-            }
-        }
-    }
-}
-
-fn unknown_argument(name: &str, tool: &OfferedTool) -> String {
-    let known = tool.arguments.iter().map(String::as_str);
-    let shown = bounded(name);
-    match nearest(name, known) {
-        Some(nearest) => format!("unknown argument `{shown}`; did you mean `{nearest}`?"),
-        None => format!("unknown argument `{shown}`"),
-    }
 }

@@ -13,6 +13,9 @@ use crate::{
     sandbox::{Ending, Printed, Report},
 };
 
+/// Follows output of which there was more than is kept.
+const CUT: &str = "\n… the output was cut here (--max-output)";
+
 /// Everything that is known about a run that has ended.
 pub struct RunOutcome {
     /// What it printed.
@@ -82,7 +85,7 @@ impl RunOutcome {
                 outcome.error = Some(limit_error(&report.ending, stopped, settings));
             }
             // The program's own word counts if it got to say it, whatever came after.
-            (Ending::Returned | Ending::Exited(_), Some(finish)) => outcome.take(finish),
+            (Ending::Returned | Ending::Exited(_), Some(finish)) => outcome.take(finish, settings),
             (Ending::Exited(0), None) => {}
             (Ending::Exited(code), None) => {
                 outcome.exit_code = Some(i64::from(*code));
@@ -134,15 +137,18 @@ impl RunOutcome {
         }
     }
 
-    fn take(&mut self, finish: Finish) {
+    fn take(&mut self, finish: Finish, settings: &Settings) {
         self.exit_code = finish.exit_code;
         match finish.status {
             FinishStatus::Success => self.return_value = finish.return_value,
             FinishStatus::RunError => {
-                self.error =
-                    Some(finish.error.unwrap_or_else(|| {
-                        error("exception", None, "the program failed".to_owned())
-                    }));
+                let mut error = finish
+                    .error
+                    .unwrap_or_else(|| error("exception", None, "the program failed".to_owned()));
+                if error.kind == "memory_limit" {
+                    name_memory_limit(&mut error, settings.limits.memory);
+                }
+                self.error = Some(error);
             }
         }
     }
@@ -175,7 +181,11 @@ impl RunOutcome {
     fn sections(&self) -> String {
         let mut text = format!("<status>{}</status>", self.status());
         if !self.printed.text.is_empty() {
-            section(&mut text, "output", without_last_break(&self.printed.text));
+            let mut output = without_last_break(&self.printed.text).to_owned();
+            if self.printed.truncated {
+                output.push_str(CUT);
+            }
+            section(&mut text, "output", &output);
         }
         let Some(error) = &self.error else {
             if let Some(value) = value_text(&self.return_value) {
@@ -196,6 +206,9 @@ impl RunOutcome {
             text => without_last_break(text).split('\n').collect(),
         };
         let mut object = json!({"status": self.status(), "output": output});
+        if self.printed.truncated {
+            object["output_truncated"] = json!(true);
+        }
         match &self.error {
             Some(error) => object["error"] = json!(error.text()),
             None => object["return_value"] = self.return_value.clone(),
@@ -235,6 +248,20 @@ fn error(kind: &str, type_name: Option<&str>, message: String) -> ProgramError {
         type_name: type_name.map(str::to_owned),
         message,
         traceback: None,
+    }
+}
+
+/// Python's own error says only that there is no memory left.
+fn name_memory_limit(error: &mut ProgramError, limit: u64) {
+    let told = format!(
+        "a run may use {} of memory, the interpreter's own included (--max-memory)",
+        bytesize::ByteSize(limit)
+    );
+    if let Some(traceback) = &mut error.traceback {
+        let _ = writeln!(traceback, "{told}");
+    }
+    if error.message.is_empty() {
+        error.message = told;
     }
 }
 

@@ -224,10 +224,11 @@ fn program(arguments: Map<String, Value>) -> Result<Program, String> {
     let Some(Value::String(source)) = arguments.remove("python_code") else {
         return Err("`python_code` must be a string".to_owned());
     };
-    let tools = match arguments.remove("available_tools") {
+    let mut tools = match arguments.remove("available_tools") {
         Some(Value::Array(tools)) => tools,
         _ => Vec::new(),
     };
+    tools.iter_mut().for_each(take_input_schema);
     let global_variables = match arguments.remove("global_variables") {
         Some(Value::Object(variables)) => variables,
         _ => Map::new(),
@@ -239,4 +240,14 @@ fn program(arguments: Map<String, Value>) -> Result<Program, String> {
         offered,
         global_variables,
     })
+}
+
+/// An MCP tool may be offered as `tools/list` has it.
+fn take_input_schema(tool: &mut Value) {
+    let Value::Object(tool) = tool else { return };
+    if tool.get("parameters").is_none_or(Value::is_null)
+        && let Some(schema) = tool.remove("inputSchema")
+    {
+        tool.insert("parameters".to_owned(), schema);
+    }
 }

@@ -17,7 +17,8 @@ Run Python code in a sandbox and get its output and the value of its last expres
 
 Full CPython with the standard library, numpy, pandas, scipy, scikit-learn, matplotlib and more; no \
 network, no packages to install, and no files but an empty scratch folder. Each call starts afresh: \
-nothing is kept from call to call.
+nothing is kept from call to call. numpy's and pandas' default integer has 32 bits here: use `int64` or floats \
+for numbers above two billion.
 
 The tools in `available_tools` are functions in the code: `web_search(query=\"x\")`, or \
 `call_tool(\"web_search\", query=\"x\")`. They return decoded JSON and raise `ToolCallError` when they fail. \
@@ -33,10 +34,11 @@ Python, and print or end with only what you need. The value of the last expressi
 - Offered tools are plain functions with keyword arguments that return decoded JSON: \
 `rows = query_db(sql=\"select 1\")`. `help(query_db)` shows the parameters.
 - A failing tool raises `ToolCallError` (`.tool_name`, `.message`): catch it where one failure must not end the rest.
-- In parallel: `await asyncio.gather(*(fetch.aio(url=u) for u in urls))`. Threads and executors work, one \
-after the other.
+- In parallel: `import asyncio; await asyncio.gather(*(fetch.aio(url=u) for u in urls))`. Threads and executors \
+work, one after the other.
 - With many tools: `search_tools(\"send a mail\")` finds them, `print(tools.stubs(\"send_mail\"))` shows types.
-- Nothing is kept between runs. There is no network and no host file; numpy and pandas are ready at once.
+- Nothing is kept between runs. There is no network and no host file; numpy and pandas are ready at once. \
+Their default integer has 32 bits here: ask for `dtype=\"int64\"` where numbers exceed two billion.
 - After an error, read `<tool_calls>` before you run again: what was answered has happened.";
 
 /// `inputSchema`, exactly as the wire format has it.

@@ -40,6 +40,9 @@ const WRITE_QUEUE: usize = 256;
 /// takes to stop, the process ends within half a second.
 const GRACE: Duration = Duration::from_millis(300);
 
+/// And then what was stopped may say so.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
 /// How often the grace looks whether there is anything left to wait for.
 const GRACE_STEP: Duration = Duration::from_millis(5);
 
@@ -57,8 +60,9 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
     let writer = std::thread::Builder::new()
         .name("callgate-stdout".to_owned())
         .spawn(move || write_lines(queue))?;
+    let pending = Arc::clone(server.pending());
     let reader = Reader {
-        pending: Arc::clone(server.pending()),
+        pending: Arc::clone(&pending),
         messages,
         outgoing: outgoing.clone(),
         ended: input_ended.clone(),
@@ -81,10 +85,11 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
     });
     let end = tokio::select! {
         () = input_ended.cancelled() => {
-            let grace = tokio::time::Instant::now() + GRACE;
-            while unanswered.load(Ordering::SeqCst) > 0 && tokio::time::Instant::now() < grace {
-                tokio::time::sleep(GRACE_STEP).await;
-            }
+            // A run that waits for the client's answer to a call waits in vain.
+            answered(&unanswered, GRACE, &|| pending.is_empty()).await;
+            stop.cancel();
+            // Withdrawals and results of what was stopped.
+            answered(&unanswered, LAST_WORDS, &|| true).await;
             serving.abort();
             Ok(())
         }
@@ -96,6 +101,17 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
     let flushed = tokio::task::spawn_blocking(move || writer.join());
     let _ = tokio::time::timeout(GRACE_STEP * 10, flushed).await;
     end
+}
+
+/// Waits until all requests have their answers, the time is over, or it has become pointless.
+async fn answered(unanswered: &AtomicUsize, time: Duration, has_point: &(dyn Fn() -> bool + Sync)) {
+    let deadline = tokio::time::Instant::now() + time;
+    while unanswered.load(Ordering::SeqCst) > 0
+        && tokio::time::Instant::now() < deadline
+        && has_point()
+    {
+        tokio::time::sleep(GRACE_STEP).await;
+    }
 }
 
 struct Stdio {

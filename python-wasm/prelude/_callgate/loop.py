@@ -1,11 +1,14 @@
 """An event loop for a world without sockets and threads: what it waits for is the host."""
 
 import asyncio
-from asyncio import base_events, events, futures
+from asyncio import base_events, events, futures, tasks
+from inspect import CORO_CREATED, getcoroutinestate
+from types import CoroutineType
 
 from _callgate import host
 from _callgate.threads import Worker, WouldWaitForEver
 
+_FUTURES = (asyncio.Future, asyncio.Task, tasks._GatheringFuture)
 _waiting = {}  # submitted calls: their number → the tool, the future and its loop
 
 
@@ -111,6 +114,14 @@ def _resolve(answer):
         future.set_result(answer.get("value"))
     else:
         future.set_exception(host.failure(tool, answer))
+
+
+def is_unawaited(value):
+    """Whether it is a coroutine that has not begun, or a future of the running loop that is not done."""
+    kind = type(value)
+    if kind is CoroutineType:
+        return getcoroutinestate(value) == CORO_CREATED
+    return kind in _FUTURES and not value.done() and value.get_loop() is events._get_running_loop()
 
 
 def run(coroutine):

@@ -71,13 +71,14 @@ class Form:
 class Found:
     """A call that may be one of a tool."""
 
-    __slots__ = ("node", "form", "name", "awaitable", "deferred", "decorated", "conditional")
+    __slots__ = ("node", "form", "name", "awaitable", "misused", "deferred", "decorated", "conditional")
 
     def __init__(self, node, form, name, awaitable, place):
         self.node = node
         self.form = form
         self.name = name
         self.awaitable = awaitable
+        self.misused = False  # awaited, though it is not awaitable
         self.deferred = place.deferred
         self.decorated = place.decorated
         self.conditional = place.conditional
@@ -114,6 +115,8 @@ class PlainCalls:
         self._dynamic = False
         self._awaited = set()  # nodes whose value is awaited at once
         self._gathered = set()  # nodes whose value is handed to what awaits it
+        self._asyncio_awaits = set()  # those that are handed to asyncio itself
+        self._rebound = set()  # names that are bound by more than an import of their own
 
     def find(self, tree):
         """The calls that end the program if they are wrong, in the order of the source."""
@@ -121,6 +124,9 @@ class PlainCalls:
         if self._dynamic or self._attributes & {"aio", "__call__"} or self._passing & self._bound:
             return []
         calls = [found for found in self._found if self._is_certain(found)]
+        for found in calls:
+            by_asyncio = id(found.node) in self._asyncio_awaits and "asyncio" not in self._rebound
+            found.misused = not found.awaitable and (id(found.node) in self._awaited or by_asyncio)
         return sorted(calls, key=lambda found: (found.node.lineno, found.node.col_offset))
 
     def _is_certain(self, found):
@@ -171,6 +177,7 @@ class PlainCalls:
             self._meet_word(node.id)
             if type(node.ctx) is not ast.Load:
                 self._bound.add(node.id)
+                self._rebound.add(node.id)
         elif kind is ast.Attribute:
             self._meet_word(node.attr)
             if type(node.ctx) is not ast.Load:
@@ -182,8 +189,10 @@ class PlainCalls:
         elif kind in _DEFINITIONS:
             self._meet_word(node.name)
             self._bound.add(node.name)
+            self._rebound.add(node.name)
         elif kind is ast.arg:
             self._bound.add(node.arg)
+            self._rebound.add(node.arg)
         elif kind is ast.alias:
             self._meet_import(node)
         elif kind is ast.ImportFrom:
@@ -208,6 +217,8 @@ class PlainCalls:
         for word in alias.name.split("."):
             self._meet_word(word)
         name = alias.asname or alias.name.partition(".")[0]
+        if name != alias.name:
+            self._rebound.add(name)
         # A context manager under its own name is the library's.
         if alias.asname is not None or name not in _PASSING:
             self._bound.add(name)
@@ -219,6 +230,8 @@ class PlainCalls:
         name = _last_name(node.func)
         if name in _AWAITING:
             self._gathered.update(_awaited_by(node))
+            if type(node.func) is ast.Attribute and getattr(node.func.value, "id", None) == "asyncio":
+                self._asyncio_awaits.update(_awaited_by(node))
         if place.guarded:
             return
         name, form, awaitable = self._form(node)

@@ -88,6 +88,9 @@ def _read(found):
     """The call's arguments; None if they cannot be told apart before the program runs."""
     node, form = found.node, found.form
     call = Call(node, form)
+    if found.misused:
+        call.problem = _misuse(found)
+        return call
     positional = node.args[form.skip:]
     if any(type(argument) is Starred for argument in node.args):
         return None
@@ -102,6 +105,16 @@ def _read(found):
         else:
             call.add(keyword.arg, keyword.value)
     return call
+
+
+def _misuse(found):
+    """What to write instead of awaiting a function that returns its value."""
+    twin = {
+        "call_tool": "write `await call_tool_async(...)`",
+        "call_mcp_tool": "leave the `await` out",
+        "tools": f"write `await tools.{getattr(found.node.func, 'attr', 'NAME')}.aio(...)`",
+    }.get(found.name, f"write `await {found.name}.aio(...)`")
+    return f"this returns the tool's value and cannot be awaited; {twin}"
 
 
 def _read_positional(call, arguments, names):

@@ -140,9 +140,16 @@ def _refusal(error):
 
 
 def _execute(program, namespace):
+    """The value of the program; one that waits to be awaited is, for nobody else could do it."""
     if program.is_async:
-        return loop.run(program.run_async(namespace))
-    return program.run(namespace)
+        return loop.run(_awaited(program.run_async(namespace)))
+    value = program.run(namespace)
+    return loop.run(value) if loop.is_unawaited(value) else value
+
+
+async def _awaited(coroutine):
+    value = await coroutine
+    return await value if loop.is_unawaited(value) else value
 
 
 def _succeeded(value, limit):

@@ -19,6 +19,13 @@ _members = BaseExceptionGroup.__dict__["exceptions"]
 # Where the prelude is: `<callgate>` in the guest. (Its tests may run from a checkout below /tmp.)
 _own_folder = (lambda: None).__code__.co_filename.rpartition("/")[0] + "/"
 
+# What the library says of modules that are not there, and what it should say here.
+_SITE_HINT = (
+    ". Site initialization is disabled, did you forget to add the site-packages directory to sys.path "
+    "or to enable your virtual environment?"
+)
+_OUR_HINT = " (it is not part of this sandbox, where nothing can be installed)"
+
 # What was cut off, kept alive: to take a very long chain apart would exhaust the guest's stack.
 _kept = []
 
@@ -29,7 +36,8 @@ def describe(error):
         trim_all(error)
         source.restore_lines()
         library = TracebackException(type(error), error, _traceback.__get__(error), compact=True)
-        return cut_middle("".join(library.format()), MAX_TEXT)
+        text = "".join(library.format()).replace(_SITE_HINT, _OUR_HINT)
+        return cut_middle(text, MAX_TEXT)
     except MemoryError:
         raise
     except BaseException:
