@@ -316,3 +316,18 @@ fn a_missing_module_is_told_without_talk_of_environments() {
     assert!(told.contains("nothing can be installed"), "{told}");
     assert!(!told.contains("Site initialization"), "{told}");
 }
+
+#[test]
+fn matplotlib_draws_without_a_word_about_its_folders() {
+    let mut client = Client::start(&[]);
+    let code = "import os\nimport matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\naxes.plot([1, 2, 3])\n\
+        figure.savefig('picture.png')\n[os.path.getsize('picture.png') > 1000, os.path.expanduser('~')]";
+    let result = client.run(code);
+    assert_eq!(
+        structured(&result)["return_value"],
+        json!([true, "/tmp"]),
+        "{}",
+        text(&result)
+    );
+    assert_eq!(structured(&result)["output"], "");
+}
