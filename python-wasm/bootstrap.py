@@ -108,3 +108,4 @@ gc.collect()
 if answer.get("immortal"):
     make_immortal()
 gc.freeze()
+gc.collect()  # also sets the counters back, so that short runs end before the next one
