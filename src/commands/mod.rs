@@ -1,18 +1,20 @@
 //! The command line.
 
 mod doctor;
+mod http;
 mod image;
+mod logging;
 mod options;
 mod progress;
 mod run;
 mod stdio;
+mod token;
 
-use std::{io::IsTerminal as _, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
-pub use self::options::Options;
+pub use self::{logging::Logging, options::Options};
 
 /// An MCP server that runs Python a language model wrote, and lets it call the agent's tools.
 ///
@@ -26,21 +28,19 @@ pub struct CommandLine {
     #[command(flatten)]
     options: Options,
 
-    /// What to log on standard error: `error`, `warn`, `info`, `debug`, or a filter as in `callgate=debug,rmcp=warn`
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILTER",
-        env = "CALLGATE_LOG",
-        default_value = "warn"
-    )]
-    pub log: String,
+    /// What is told of what happens.
+    #[command(flatten)]
+    pub logging: Logging,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve MCP over standard input and output (what happens without a command)
     Stdio,
+    /// Serve MCP over HTTP, for many clients at once
+    Http(http::HttpArguments),
+    /// Make a bearer token for a client of `callgate http`
+    Token(token::TokenArguments),
     /// Run Python in the sandbox, from the shell
     Run(run::RunArguments),
     /// Build, list, show and remove runtime images
@@ -50,35 +50,19 @@ enum Command {
     Doctor,
 }
 
-/// Logs go to standard error: standard output belongs to the protocol.
-pub fn start_logging(filter: &str) {
-    // rmcp logs the bodies of notifications, tool results included, at INFO.
-    let quiet = if filter.contains("rmcp") {
-        filter.to_owned()
-    } else {
-        format!("{filter},rmcp=warn")
-    };
-    let filter = EnvFilter::try_new(&quiet).unwrap_or_else(|error| {
-        eprintln!("callgate: --log {filter}: {error}; logging warnings");
-        EnvFilter::new("warn")
-    });
-    let ansi = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(ansi)
-        .init();
-    std::panic::set_hook(Box::new(|info| tracing::error!("panic: {info}")));
-}
-
 /// Runs the command. Problems are told on standard error.
 #[must_use]
 pub fn execute(command_line: CommandLine) -> ExitCode {
     let CommandLine {
-        command, options, ..
+        command,
+        options,
+        logging,
     } = command_line;
+    let _exporting = logging.start();
     let result = match command.unwrap_or(Command::Stdio) {
         Command::Stdio => stdio::execute(&options),
+        Command::Http(arguments) => http::execute(arguments, &options),
+        Command::Token(arguments) => token::execute(&arguments),
         Command::Run(arguments) => run::execute(arguments, &options),
         Command::Image(command) => image::execute(command, &options),
         Command::Doctor => Ok(doctor::execute(&options)),

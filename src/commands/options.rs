@@ -196,7 +196,7 @@ impl Options {
     }
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     let size = text
         .parse::<ByteSize>()
         .map_err(|_| format!("`{text}` is not a size; write it like 64MiB, 512KiB or 1GiB"))?;
@@ -214,7 +214,7 @@ fn memory(text: &str) -> Result<u64, String> {
     ))
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text);
     let duration =
         duration.map_err(|_| format!("`{text}` is not a time; write it like 30s, 500ms or 5m"))?;

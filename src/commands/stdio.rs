@@ -2,10 +2,8 @@
 
 use std::{io::IsTerminal as _, process::ExitCode};
 
-use tokio_util::sync::CancellationToken;
-
 use super::{Options, Problem};
-use crate::server::{Callgate, Loader, serve_stdio};
+use crate::server::{Service, serve_stdio};
 
 /// Serves one client until its input ends.
 pub(super) fn execute(options: &Options) -> Result<ExitCode, Problem> {
@@ -19,11 +17,7 @@ pub(super) fn execute(options: &Options) -> Result<ExitCode, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(async {
-        let stop = CancellationToken::new();
-        let server = Callgate::new(settings.clone(), Loader::start(&settings), stop.clone());
-        serve_stdio(server, stop).await
-    });
+    let served = runtime.block_on(async { serve_stdio(Service::start(settings)).await });
     // The thread that reads standard input may be in the middle of a read: don't wait for it.
     runtime.shutdown_background();
     served?;

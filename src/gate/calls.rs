@@ -16,7 +16,7 @@ use super::{
     frame::{self, Call, CallEnd},
     offered::bounded,
     precheck::{self, PlainCall},
-    route::{Route, RouteError, ToolCall},
+    route::{Route, RouteError, ToolCall, TraceContext},
     submissions::Submissions,
 };
 use crate::image::abi::Answer;
@@ -187,6 +187,7 @@ impl Calls {
             tool: call.tool.to_string(),
             server: call.server.as_deref().map(str::to_owned),
             arguments: call.arguments,
+            trace: TraceContext::default(),
         };
         Ok(Admitted { record, call })
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{
+    Principal,
     pending::PendingCalls,
     route::{Route, RouteAnswer, RouteError, ToolCall},
 };
@@ -23,6 +24,8 @@ pub trait ClientChannel: Send + Sync {
 pub struct ClientRoute {
     /// The calls that wait.
     pub pending: Arc<PendingCalls>,
+    /// Who the client is.
+    pub principal: Principal,
     /// The way to the client.
     pub channel: Arc<dyn ClientChannel>,
 }
@@ -31,7 +34,7 @@ impl Route for ClientRoute {
     fn call(&self, call: ToolCall) -> RouteAnswer {
         let request_id = call.request_id.clone();
         // Waiting begins before sending: the answer may be faster than this task.
-        let answer = self.pending.wait_for(&request_id);
+        let answer = self.pending.wait_for(&request_id, &self.principal);
         let waiting = Waiting {
             pending: Arc::clone(&self.pending),
             request_id,

@@ -10,6 +10,7 @@ mod frame;
 mod offered;
 mod pending;
 mod precheck;
+mod principal;
 mod record;
 mod route;
 mod submissions;
@@ -32,8 +33,9 @@ pub use self::{
     frame::{Finish, FinishStatus, ProgramError},
     offered::{OfferError, OfferedTools},
     pending::{Dropped, PendingCalls},
+    principal::Principal,
     record::{CallRecord, Outcome, as_milliseconds},
-    route::{Route, RouteAnswer, RouteError, ToolCall},
+    route::{Route, RouteAnswer, RouteError, ToolCall, TraceContext},
 };
 use self::{calls::Calls, frame::Request, precheck::PlainCall};
 use crate::image::abi::{Answer, HostCalls};

@@ -9,15 +9,22 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::{answer, route::RouteError};
+use super::{Principal, answer, route::RouteError};
 
 /// What becomes of a call.
 pub type Answered = Result<Value, RouteError>;
 
-/// The calls that wait, by request id.
+/// The calls of the whole process that wait, by request id.
 #[derive(Debug, Default)]
 pub struct PendingCalls {
-    waiting: Mutex<HashMap<String, oneshot::Sender<Answered>>>,
+    waiting: Mutex<HashMap<String, Waiter>>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    /// Whom the call was sent to.
+    principal: Principal,
+    answer: oneshot::Sender<Answered>,
 }
 
 /// Why a response was dropped. It harms nothing; the reason goes to the log.
@@ -26,7 +33,7 @@ pub enum Dropped {
     /// `params` is not what the format says.
     #[error("tool_call_response dropped: {0}")]
     Malformed(String),
-    /// Nobody waits for this id: unknown, answered, or expired.
+    /// Nobody waits for this id: unknown, answered, expired, or another principal's.
     #[error(
         "tool_call_response dropped: no call waits for requestId `{0}` (unknown, already answered, or expired)"
     )]
@@ -46,10 +53,12 @@ struct Response {
 }
 
 impl PendingCalls {
-    /// Waits for the answer to `request_id`.
-    pub fn wait_for(&self, request_id: &str) -> oneshot::Receiver<Answered> {
-        let (sender, receiver) = oneshot::channel();
-        self.lock().insert(request_id.to_owned(), sender);
+    /// Waits for the answer of `principal` to `request_id`.
+    pub fn wait_for(&self, request_id: &str, principal: &Principal) -> oneshot::Receiver<Answered> {
+        let (answer, receiver) = oneshot::channel();
+        let principal = principal.clone();
+        let waiter = Waiter { principal, answer };
+        self.lock().insert(request_id.to_owned(), waiter);
         receiver
     }
 
@@ -70,11 +79,11 @@ impl PendingCalls {
         self.len() == 0
     }
 
-    /// Hands a response to the call that waits for it.
+    /// Hands a response of `principal` to the call that waits for it.
     ///
     /// # Errors
     /// When it can't be handed to anyone; the error is for the log.
-    pub fn resolve(&self, params: Value) -> Result<(), Dropped> {
+    pub fn resolve(&self, principal: &Principal, params: Value) -> Result<(), Dropped> {
         if !params.is_object() {
             return Err(Dropped::Malformed(
                 "`params` must be an object with `requestId` and `result` or `error`".to_owned(),
@@ -93,20 +102,36 @@ impl PendingCalls {
                 answer::unwrap(response.result.unwrap_or(Value::Null)).map_err(RouteError::Failed)
             }
         };
-        self.answer(&response.request_id, answered)
+        self.answer(principal, &response.request_id, answered)
     }
 
-    /// Ends the call that waits for `request_id`.
+    /// Ends the call that waits for an answer of `principal` to `request_id`.
     ///
     /// # Errors
     /// When nobody waits for it.
-    pub fn answer(&self, request_id: &str, answered: Answered) -> Result<(), Dropped> {
-        let sender = self.lock().remove(request_id);
-        let sent = sender.and_then(|sender| sender.send(answered).ok());
+    pub fn answer(
+        &self,
+        principal: &Principal,
+        request_id: &str,
+        answered: Answered,
+    ) -> Result<(), Dropped> {
+        let sent = self
+            .take(principal, request_id)
+            .and_then(|waiter| waiter.answer.send(answered).ok());
         sent.ok_or_else(|| Dropped::NobodyWaits(request_id.to_owned()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answered>>> {
+    /// A call of another principal stays where it is.
+    fn take(&self, principal: &Principal, request_id: &str) -> Option<Waiter> {
+        let mut waiting = self.lock();
+        if waiting.get(request_id)?.principal != *principal {
+            tracing::warn!(%principal, "a tool_call_response for another principal's call");
+            return None;
+        }
+        waiting.remove(request_id)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiter>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

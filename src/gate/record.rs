@@ -22,6 +22,18 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// As the wire format has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Withdrawn => "withdrawn",
+            Self::Refused => "refused",
+        }
+    }
+
     /// For a person.
     #[must_use]
     pub fn describe(self) -> &'static str {

@@ -15,6 +15,17 @@ pub struct ToolCall {
     pub server: Option<String>,
     /// The arguments: an object that satisfies the tool's schema.
     pub arguments: Value,
+    /// The trace that the call is part of.
+    pub trace: TraceContext,
+}
+
+/// W3C Trace Context: what joins the spans of many processes into one trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TraceContext {
+    /// Trace, parent and flags.
+    pub traceparent: Option<String>,
+    /// What vendors add to it.
+    pub tracestate: Option<String>,
 }
 
 /// Why a call that was sent has no value.

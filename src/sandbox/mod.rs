@@ -46,6 +46,8 @@ const RUN: &str = "import _callgate; _callgate.main()";
 pub struct Sandbox {
     shared: Arc<Shared>,
     slots: Arc<Semaphore>,
+    /// How many slots there are.
+    capacity: usize,
     executor: Executor,
 }
 
@@ -146,6 +148,7 @@ impl Sandbox {
         Ok(Self {
             shared: Arc::new(shared),
             slots: Arc::new(Semaphore::new(capacity.runs as usize)),
+            capacity: capacity.runs as usize,
             executor: Executor::start().map_err(wasmtime::Error::from)?,
         })
     }
@@ -182,6 +185,12 @@ impl Sandbox {
     #[must_use]
     pub fn has_pagemap_scan() -> bool {
         PoolingAllocationConfig::is_pagemap_scan_available()
+    }
+
+    /// Runs that exist now, suspended ones included.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.capacity.saturating_sub(self.slots.available_permits())
     }
 
     /// Memory that runs hold now, beyond the snapshot that they share (bytes).

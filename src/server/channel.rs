@@ -7,10 +7,10 @@ use rmcp::{
     model::{CustomNotification, RequestId, ServerNotification},
     service::{OriginatingRequestId, Peer},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::gate::{ClientChannel, Route, RouteAnswer, RouteError, ToolCall};
+use crate::gate::{ClientChannel, Route, RouteAnswer, RouteError, ToolCall, TraceContext};
 
 /// `_meta` key that names the `tools/call` request a callback belongs to.
 const ORIGINATING_REQUEST: &str = "callgate/originatingRequestId";
@@ -51,8 +51,14 @@ impl PeerChannel {
         }
     }
 
-    fn notification(&self, method: &str, mut params: Value) -> CustomNotification {
-        params["_meta"] = json!({ORIGINATING_REQUEST: self.request});
+    fn notification(
+        &self,
+        method: &str,
+        mut params: Value,
+        mut meta: Map<String, Value>,
+    ) -> CustomNotification {
+        meta.insert(ORIGINATING_REQUEST.to_owned(), json!(self.request));
+        params["_meta"] = Value::Object(meta);
         let mut notification = CustomNotification::new(method, Some(params));
         notification
             .extensions
@@ -84,7 +90,15 @@ impl ClientChannel for PeerChannel {
         if let Some(server) = call.server {
             params["serverName"] = json!(server);
         }
-        let notification = self.notification("notifications/tool_call_request", params);
+        let mut meta = Map::new();
+        let TraceContext {
+            traceparent,
+            tracestate,
+        } = call.trace;
+        for (key, value) in [("traceparent", traceparent), ("tracestate", tracestate)] {
+            meta.extend(value.map(|value| (key.to_owned(), Value::String(value))));
+        }
+        let notification = self.notification("notifications/tool_call_request", params, meta);
         let peer = self.peer.clone();
         Box::pin(async move {
             let sent = peer
@@ -96,7 +110,8 @@ impl ClientChannel for PeerChannel {
 
     fn cancelled(&self, request_id: &str, reason: &str) {
         let params = json!({"requestId": request_id, "reason": reason});
-        let notification = self.notification("notifications/tool_call_cancelled", params);
+        let notification =
+            self.notification("notifications/tool_call_cancelled", params, Map::new());
         // The receiver lives until the last channel is dropped.
         let _ = self.withdrawals.send(Withdrawal::Send(notification));
     }

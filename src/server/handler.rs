@@ -4,7 +4,7 @@
     reason = "logging is deprecated from 2026-07-28 on; clients of every revision may still ask for it"
 )]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -16,55 +16,29 @@ use rmcp::{
     service::{NotificationContext, RequestContext},
 };
 use serde_json::Map;
-use tokio_util::sync::CancellationToken;
 
-use super::{loader::Loader, request::Request, schema, settings::Settings};
-use crate::gate::PendingCalls;
+use super::{request::Request, schema, service::Service};
 
-/// One MCP server; cheap to clone, all clones are the same.
+/// The MCP server of one connection or session; cheap to clone, all clones are the same.
 #[derive(Clone)]
-pub struct Callgate(Arc<Inner>);
-
-struct Inner {
-    settings: Settings,
-    loader: Loader,
-    pending: Arc<PendingCalls>,
-    stop: CancellationToken,
+pub struct Callgate {
+    service: Arc<Service>,
     /// The least severe log messages that the client asked for, if it has asked.
-    level: Mutex<Option<LoggingLevel>>,
+    level: Arc<Mutex<Option<LoggingLevel>>>,
 }
 
 impl Callgate {
-    /// A server; cancelling `stop` stops every run.
+    /// A server for one client.
     #[must_use]
-    pub fn new(settings: Settings, loader: Loader, stop: CancellationToken) -> Self {
-        let pending = Arc::new(PendingCalls::default());
-        Self(Arc::new(Inner {
-            settings,
-            loader,
-            pending,
-            stop,
-            level: Mutex::default(),
-        }))
-    }
-
-    /// The calls that wait for a client's answer.
-    #[must_use]
-    pub fn pending(&self) -> &Arc<PendingCalls> {
-        &self.0.pending
-    }
-
-    /// What a request needs of the server.
-    fn request(&self, context: RequestContext<RoleServer>) -> Request<'_> {
-        let asked = *self.0.level.lock().unwrap_or_else(PoisonError::into_inner);
-        Request {
-            settings: &self.0.settings,
-            loader: &self.0.loader,
-            pending: &self.0.pending,
-            stop: self.0.stop.child_token(),
-            level: context.meta.log_level().or(asked),
-            context,
+    pub fn new(service: Arc<Service>) -> Self {
+        Self {
+            service,
+            level: Arc::default(),
         }
+    }
+
+    fn level(&self) -> MutexGuard<'_, Option<LoggingLevel>> {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +87,9 @@ impl ServerHandler for Callgate {
             return Err(ErrorData::invalid_params(message, None));
         }
         let arguments = request.arguments.unwrap_or_default();
-        Ok(self.request(context).answer(arguments).await.into())
+        let level = context.meta.log_level().or(*self.level());
+        let request = Request::new(&self.service, level, context);
+        Ok(request.answer(arguments).await.into())
     }
 
     async fn set_level(
@@ -121,7 +97,7 @@ impl ServerHandler for Callgate {
         request: SetLevelRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        *self.0.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
+        *self.level() = Some(request.level);
         Ok(())
     }
 

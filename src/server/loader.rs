@@ -49,6 +49,27 @@ impl Loader {
         Self(receiver)
     }
 
+    /// Whether the sandbox is there.
+    ///
+    /// # Errors
+    /// Why it can't be had.
+    pub fn state(&self) -> Result<bool, String> {
+        match &*self.0.borrow() {
+            Loading::Working(_) => Ok(false),
+            Loading::Ready(_) => Ok(true),
+            Loading::Failed(reason) => Err(reason.clone()),
+        }
+    }
+
+    /// The sandbox, if it is there.
+    #[must_use]
+    pub fn ready(&self) -> Option<Arc<Sandbox>> {
+        match &*self.0.borrow() {
+            Loading::Ready(sandbox) => Some(Arc::clone(sandbox)),
+            _ => None,
+        }
+    }
+
     /// The sandbox, when it is there. `waiting` is called with each step on the way.
     ///
     /// # Errors

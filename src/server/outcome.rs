@@ -61,6 +61,12 @@ struct Structured<'a> {
 }
 
 impl RunOutcome {
+    /// `success`, or the kind of the error.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        self.error.as_ref().map_or("success", |error| &error.kind)
+    }
+
     /// Puts the pieces together.
     #[must_use]
     pub fn new(pieces: Pieces, settings: &Settings) -> Self {

@@ -12,19 +12,24 @@ use rmcp::{
     service::RequestContext,
 };
 use serde_json::{Map, Value};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::{
+    admission::Ticket,
     audience::Audience,
     channel::{PeerChannel, Refusing},
     live::{Live, ToldRoute},
-    loader::Loader,
+    metrics::CountedRoute,
     outcome::{Pieces, RunOutcome},
     schema,
-    settings::{Callbacks, Settings},
+    service::Service,
+    settings::Callbacks,
+    trace::{RunTrace, TracedRoute},
 };
 use crate::{
-    gate::{ClientRoute, Gate, OfferedTools, PendingCalls, Program, Route},
+    gate::{ClientRoute, Gate, OfferedTools, Principal, Program, Route},
     image::progress::Step,
     sandbox::{Run, Sandbox, Transcript},
 };
@@ -39,28 +44,54 @@ const REFUSED: &str =
 
 /// A request, and what it needs of the server.
 pub struct Request<'a> {
-    /// What the operator set.
-    pub settings: &'a Settings,
-    /// Where the sandbox comes from.
-    pub loader: &'a Loader,
-    /// The calls that wait for a client's answer.
-    pub pending: &'a Arc<PendingCalls>,
-    /// Stops the run when the server ends.
-    pub stop: CancellationToken,
+    service: &'a Service,
+    /// Who asks.
+    principal: Principal,
+    /// What let it in, if there was a door.
+    ticket: Option<Arc<Ticket>>,
+    /// Stops the run, also when the server ends.
+    stop: CancellationToken,
     /// The least severe log messages that the client wants, if it wants any.
-    pub level: Option<LoggingLevel>,
-    /// The request itself.
-    pub context: RequestContext<RoleServer>,
+    level: Option<LoggingLevel>,
+    trace: RunTrace,
+    context: RequestContext<RoleServer>,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// A request as it came.
+    #[must_use]
+    pub fn new(
+        service: &'a Service,
+        level: Option<LoggingLevel>,
+        context: RequestContext<RoleServer>,
+    ) -> Self {
+        let http = context.extensions.get::<http::request::Parts>();
+        let http = http.map(|parts| &parts.extensions);
+        let principal = http.and_then(|of| of.get::<Principal>());
+        Self {
+            service,
+            principal: principal.cloned().unwrap_or_else(Principal::anonymous),
+            ticket: http.and_then(|of| of.get::<Arc<Ticket>>()).cloned(),
+            stop: service.stop.child_token(),
+            level,
+            trace: RunTrace::begin(&context),
+            context,
+        }
+    }
+
     /// Runs the program and answers with its result.
     pub async fn answer(self, arguments: Map<String, Value>) -> CallToolResult {
+        let _active = self.service.metrics.request();
         let outcome = match program(arguments) {
-            Ok(program) => self.run(program).await,
+            Ok(program) => {
+                let span = self.trace.span().clone();
+                self.run(program).instrument(span).await
+            }
             Err(message) => RunOutcome::refused(message),
         };
-        outcome.into_result(self.settings.return_mode)
+        self.service.metrics.ended(&outcome);
+        self.trace.end(&outcome);
+        outcome.into_result(self.service.settings.return_mode)
     }
 
     async fn run(&self, program: Program) -> RunOutcome {
@@ -73,6 +104,12 @@ impl Request<'_> {
             Ok(sandbox) => sandbox,
             Err(reason) => return RunOutcome::internal(reason),
         };
+        let _turn = tokio::select! {
+            turn = self.turn() => turn,
+            () = self.context.ct.cancelled() => {
+                return RunOutcome::internal("the call was cancelled".to_owned());
+            }
+        };
         let live = self.live(steps);
         let channel = PeerChannel::open(self.context.peer.clone(), self.context.id.clone());
         let mut route = self.route(Arc::clone(&channel));
@@ -80,6 +117,9 @@ impl Request<'_> {
             let ear = live.ear().clone();
             route = Arc::new(ToldRoute { route, ear });
         }
+        route = CountedRoute::new(route, Arc::clone(&self.service.metrics));
+        let trace = self.trace.clone();
+        route = Arc::new(TracedRoute { route, trace });
         let pieces = self.execute(&sandbox, program, route, live.as_ref()).await;
         channel.flush().await;
         if let Some(live) = live {
@@ -90,7 +130,7 @@ impl Request<'_> {
                 () = live.finish() => {}
             }
         }
-        let outcome = RunOutcome::new(pieces, self.settings);
+        let outcome = RunOutcome::new(pieces, &self.service.settings);
         if self.context.ct.is_cancelled() {
             self.log_cancelled(&outcome);
         }
@@ -104,7 +144,7 @@ impl Request<'_> {
         route: Arc<dyn Route>,
         live: Option<&Live>,
     ) -> Pieces {
-        let settings = self.settings;
+        let settings = &self.service.settings;
         let gate = Arc::new(Gate::new(
             program,
             route,
@@ -142,7 +182,7 @@ impl Request<'_> {
     /// was told.
     async fn sandbox(&self, steps: &mut u32) -> Result<Arc<Sandbox>, String> {
         let token = self.context.meta.get_progress_token();
-        let loading = self.loader.sandbox(|step: Step| {
+        let loading = self.service.loader.sandbox(|step: Step| {
             *steps += 1;
             let progress = token.clone().map(|token| {
                 ProgressNotificationParam::new(token, f64::from(*steps))
@@ -160,6 +200,11 @@ impl Request<'_> {
         loading.await
     }
 
+    /// Waits until the principal may run one more.
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.ticket.as_ref()?.turn().await
+    }
+
     /// Tells the client of the run while it runs, if it wants to hear of it.
     fn live(&self, steps: u32) -> Option<Live> {
         let audience = Audience {
@@ -174,7 +219,7 @@ impl Request<'_> {
 
     /// Whether and how this client is asked to answer tool calls.
     fn route(&self, channel: Arc<PeerChannel>) -> Arc<dyn Route> {
-        let asked = match self.settings.callbacks {
+        let asked = match self.service.settings.callbacks {
             Callbacks::Notify => true,
             Callbacks::Refuse => return Arc::new(Refusing(REFUSED)),
             Callbacks::Auto => self.answers_callbacks(),
@@ -183,7 +228,8 @@ impl Request<'_> {
             return Arc::new(Refusing(NOT_ASKED));
         }
         Arc::new(ClientRoute {
-            pending: Arc::clone(self.pending),
+            pending: Arc::clone(&self.service.pending),
+            principal: self.principal.clone(),
             channel,
         })
     }

@@ -19,13 +19,15 @@ use rmcp::{
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::Callgate;
-use crate::gate::{PendingCalls, RouteError};
+use super::{
+    handler::Callgate,
+    message::{self, RESPONSE_METHOD, Refusal},
+    service::Service,
+};
+use crate::gate::{PendingCalls, Principal, RouteError};
 
 /// A longer line is dropped (bytes). It must hold a source or an answer of some tens of megabytes.
 const LONGEST_LINE: usize = 64 << 20;
@@ -46,13 +48,12 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// How often the grace looks whether there is anything left to wait for.
 const GRACE_STEP: Duration = Duration::from_millis(5);
 
-const RESPONSE_METHOD: &str = "notifications/tool_call_response";
-
 /// Serves one client over standard input and output until the input ends.
 ///
 /// # Errors
 /// When the handshake fails or the threads can't be started.
-pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> {
+pub async fn serve(service: Arc<Service>) -> io::Result<()> {
+    let stop = service.stop.clone();
     let (outgoing, queue) = mpsc::channel::<Vec<u8>>(WRITE_QUEUE);
     let (messages, incoming) = mpsc::channel(WRITE_QUEUE);
     let input_ended = CancellationToken::new();
@@ -60,9 +61,10 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
     let writer = std::thread::Builder::new()
         .name("callgate-stdout".to_owned())
         .spawn(move || write_lines(queue))?;
-    let pending = Arc::clone(server.pending());
+    let pending = Arc::clone(&service.pending);
     let reader = Reader {
         pending: Arc::clone(&pending),
+        client: Principal::anonymous(),
         messages,
         outgoing: outgoing.clone(),
         ended: input_ended.clone(),
@@ -78,7 +80,7 @@ pub async fn serve(server: Callgate, stop: CancellationToken) -> io::Result<()> 
         unanswered: Arc::clone(&unanswered),
     };
     let mut serving = tokio::spawn(async move {
-        match server.serve(transport).await {
+        match Callgate::new(service).serve(transport).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
             Err(error) => Err(io::Error::other(error)),
         }
@@ -174,19 +176,12 @@ fn write_lines(mut queue: mpsc::Receiver<Vec<u8>>) {
 
 struct Reader {
     pending: Arc<PendingCalls>,
+    /// There is one client, and it need not say who it is.
+    client: Principal,
     messages: mpsc::Sender<RxJsonRpcMessage<RoleServer>>,
     outgoing: mpsc::Sender<Vec<u8>>,
     ended: CancellationToken,
     unanswered: Arc<AtomicUsize>,
-}
-
-/// What is read of a message before it is known what it is.
-#[derive(Deserialize)]
-struct Envelope {
-    #[serde(default)]
-    method: Option<String>,
-    #[serde(default)]
-    params: Option<Value>,
 }
 
 enum Line {
@@ -222,21 +217,10 @@ impl Reader {
         if line.is_empty() {
             return;
         }
-        if mentions_response(line) {
-            match serde_json::from_slice::<Envelope>(line) {
-                Ok(Envelope {
-                    method: Some(method),
-                    params,
-                }) if method == RESPONSE_METHOD => {
-                    if let Err(dropped) = self.pending.resolve(params.unwrap_or_default()) {
-                        tracing::warn!("{dropped}");
-                    }
-                    return;
-                }
-                _ => {}
-            }
+        if mentions_response(line) && self.take_response(line) {
+            return;
         }
-        match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line) {
+        match message::parse(line) {
             // The receiver is gone only when the server has ended.
             Ok(message) => {
                 if matches!(message, JsonRpcMessage::Request(_)) {
@@ -244,73 +228,47 @@ impl Reader {
                 }
                 drop(self.messages.blocking_send(message));
             }
-            Err(error) => self.refuse(line, &error),
+            Err(refusal) => self.refuse(&refusal),
         }
     }
 
+    /// Hands a response to a tool call to whoever waits for it; false if it is something else.
+    fn take_response(&self, line: &[u8]) -> bool {
+        let is_response = message::envelope(line)
+            .is_ok_and(|outside| outside.method.as_deref() == Some(RESPONSE_METHOD));
+        if is_response
+            && let Err(dropped) = self.pending.resolve(&self.client, message::params(line))
+        {
+            tracing::warn!("{dropped}");
+        }
+        is_response
+    }
+
     /// Answers what is not a message, where it can be answered.
-    fn refuse(&self, line: &[u8], error: &serde_json::Error) {
-        let (id, code, message) = match serde_json::from_slice::<Value>(line) {
-            Err(error) => (
-                Value::Null,
-                -32700,
-                format!("not JSON: {error}; send one JSON-RPC message a line"),
-            ),
-            Ok(Value::Array(_)) => (
-                Value::Null,
-                -32600,
-                "JSON-RPC batches are not supported; send one message a line".to_owned(),
-            ),
-            Ok(message) if message.get("method").is_some() && message.get("id").is_none() => {
-                tracing::warn!("a notification was dropped: {error}");
-                return;
-            }
-            Ok(message) if message["method"].is_string() => {
-                let id = message["id"].clone();
-                (
-                    id,
-                    -32602,
-                    format!(
-                        "the parameters of `{}` are not as the protocol has them: {error}",
-                        message["method"].as_str().unwrap_or_default()
-                    ),
-                )
-            }
-            Ok(message) => (
-                message.get("id").cloned().unwrap_or_default(),
-                -32600,
-                format!("not a JSON-RPC message: {error}"),
-            ),
-        };
-        tracing::warn!("{message}");
-        let mut answer =
-            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
-                .to_string()
-                .into_bytes();
-        answer.push(b'\n');
-        let _ = self.outgoing.blocking_send(answer);
+    fn refuse(&self, refusal: &Refusal) {
+        tracing::warn!("{}", refusal.message);
+        if !refusal.is_notification {
+            let line = format!("{}\n", refusal.response());
+            let _ = self.outgoing.blocking_send(line.into_bytes());
+        }
     }
 
     /// A response that is too long ends its call with an error, so that nobody waits in vain.
     fn refuse_long(&self, head: &[u8]) {
         let reason = format!("a message may be {} MiB long", LONGEST_LINE >> 20);
-        tracing::warn!("a message was dropped: {reason}");
         if mentions_response(head)
             && let Some(request_id) = request_id(head)
         {
+            tracing::warn!("a tool_call_response was dropped: {reason}");
             let answer = Err(RouteError::Failed(format!(
                 "the answer is too large: {reason}"
             )));
-            if let Err(dropped) = self.pending.answer(&request_id, answer) {
+            if let Err(dropped) = self.pending.answer(&self.client, &request_id, answer) {
                 tracing::warn!("{dropped}");
             }
             return;
         }
-        let error =
-            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": reason}});
-        let _ = self
-            .outgoing
-            .blocking_send(format!("{error}\n").into_bytes());
+        self.refuse(&Refusal::without_id(-32600, reason));
     }
 }
 

@@ -1,0 +1,270 @@
+//! What is done with a message before rmcp gets it.
+//!
+//! rmcp discards a client's notifications that come without a session, and knows neither principals
+//! nor limits. So answers to tool calls are taken here, runs are admitted or refused, and sessions are
+//! shown to nobody but their owners.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use futures::StreamExt as _;
+use http::{
+    HeaderMap, HeaderValue, Method, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
+use serde_json::{Value, json};
+
+use super::{
+    body::{Bodies, ReadBody},
+    session::{Session, request_id},
+    sessions::{NoSession, Sessions},
+};
+use crate::{
+    gate::{Dropped, PendingCalls, Principal},
+    server::{
+        admission::{Admission, NotAdmitted, Ticket},
+        message::{self, CALL_METHOD, Envelope, INITIALIZE_METHOD, RESPONSE_METHOD, Refusal},
+        metrics::Metrics,
+    },
+};
+
+const SESSION_HEADER: &str = "mcp-session-id";
+
+/// When it may be worth trying again (seconds).
+const TRY_AGAIN: &str = "1";
+
+/// What messages are held against.
+pub struct Inbox {
+    /// The calls that wait for an answer.
+    pub pending: Arc<PendingCalls>,
+    /// The sessions.
+    pub sessions: Arc<Sessions>,
+    /// The door for runs.
+    pub admission: Arc<Admission>,
+    /// What bodies may use.
+    pub bodies: Bodies,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Takes every request to the MCP endpoint.
+pub async fn receive(
+    State(inbox): State<Arc<Inbox>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    // `authenticate` ran before this.
+    let principal = request.extensions().get::<Principal>().cloned();
+    let principal = principal.unwrap_or_else(Principal::anonymous);
+    let session = match inbox.session(request.headers(), &principal) {
+        Ok(session) => session,
+        Err(response) => return *response,
+    };
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let body = std::mem::take(request.body_mut());
+    let body = match inbox.bodies.read(body).await {
+        Ok(body) => body,
+        Err(error) => {
+            inbox.metrics.refused("body");
+            return busy(error.status(), &Value::Null, &error.to_string());
+        }
+    };
+    inbox.take(request, body, &principal, session, next).await
+}
+
+impl Inbox {
+    /// The session that a request names, if it is the principal's: others don't exist for it.
+    fn session(
+        &self,
+        headers: &HeaderMap,
+        principal: &Principal,
+    ) -> Result<Option<Arc<Session>>, Box<Response>> {
+        let Some(id) = headers.get(SESSION_HEADER) else {
+            return Ok(None);
+        };
+        let session = id
+            .to_str()
+            .ok()
+            .and_then(|id| self.sessions.find(id, principal));
+        if session.is_some() || declares_stateless(headers) {
+            return Ok(session);
+        }
+        let message = "there is no such session (any more): begin a new one with `initialize`";
+        Err(Box::new(error(
+            StatusCode::NOT_FOUND,
+            &Refusal::without_id(-32001, message.to_owned()),
+        )))
+    }
+
+    async fn take(
+        &self,
+        mut request: Request,
+        body: ReadBody,
+        principal: &Principal,
+        session: Option<Arc<Session>>,
+        next: Next,
+    ) -> Response {
+        let outside = match message::envelope(&body.bytes) {
+            Ok(outside) => outside,
+            Err(refusal) => return error(StatusCode::BAD_REQUEST, &refusal),
+        };
+        if outside.method.as_deref() == Some(RESPONSE_METHOD) {
+            return self.answer_call(principal, &body);
+        }
+        if let Some(refused) = refuse_second(session.as_deref(), &outside) {
+            return refused;
+        }
+        let is_new_session =
+            outside.method.as_deref() == Some(INITIALIZE_METHOD) && session.is_none();
+        if is_new_session && let Err(refused) = self.sessions.make_room(principal).await {
+            return self.refuse_session(&outside, &refused);
+        }
+        let ticket = match self.admit(principal, &outside) {
+            Ok(ticket) => ticket,
+            Err(refused) => return self.refuse_run(&outside, &refused),
+        };
+        if let Some(ticket) = &ticket {
+            request.extensions_mut().insert(Arc::clone(ticket));
+        }
+        *request.body_mut() = Body::from(body.bytes.clone());
+        let response = next.run(request).await;
+        if is_new_session {
+            self.claim(&response, principal);
+        }
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
+            && let Err(refusal) = message::parse(&body.bytes)
+        {
+            // rmcp says so of what it can't read; the media type was right.
+            return error(StatusCode::BAD_REQUEST, &refusal);
+        }
+        match ticket {
+            Some(ticket) => holding(response, ticket),
+            None => response,
+        }
+    }
+
+    /// An answer to a tool call. That nobody waits for it (any more) is no error of the client's.
+    fn answer_call(&self, principal: &Principal, body: &ReadBody) -> Response {
+        match self
+            .pending
+            .resolve(principal, message::params(&body.bytes))
+        {
+            Ok(()) => StatusCode::ACCEPTED.into_response(),
+            Err(dropped) => {
+                tracing::warn!("{dropped}");
+                match dropped {
+                    Dropped::NobodyWaits(_) => StatusCode::ACCEPTED.into_response(),
+                    Dropped::Malformed(_) => error(
+                        StatusCode::BAD_REQUEST,
+                        &Refusal::without_id(-32602, dropped.to_string()),
+                    ),
+                }
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        principal: &Principal,
+        outside: &Envelope,
+    ) -> Result<Option<Arc<Ticket>>, NotAdmitted> {
+        if outside.method.as_deref() != Some(CALL_METHOD) {
+            return Ok(None);
+        }
+        let ticket = self.admission.enter(principal)?;
+        Ok(Some(Arc::new(ticket)))
+    }
+
+    fn claim(&self, response: &Response, principal: &Principal) {
+        let id = response.headers().get(SESSION_HEADER);
+        if let Some(id) = id.and_then(|id| id.to_str().ok()) {
+            self.sessions.claim(id, principal);
+        }
+    }
+
+    fn refuse_run(&self, outside: &Envelope, refused: &NotAdmitted) -> Response {
+        let (status, reason) = match refused {
+            NotAdmitted::Full { .. } => (StatusCode::TOO_MANY_REQUESTS, "runs"),
+            NotAdmitted::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        };
+        self.metrics.refused(reason);
+        busy(status, &id_of(outside), &refused.to_string())
+    }
+
+    fn refuse_session(&self, outside: &Envelope, refused: &NoSession) -> Response {
+        let status = match refused {
+            NoSession::OfPrincipal(..) => StatusCode::TOO_MANY_REQUESTS,
+            NoSession::Total(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        self.metrics.refused("sessions");
+        busy(status, &id_of(outside), &refused.to_string())
+    }
+}
+
+/// Requests of 2026-07-28 have no sessions: a stray header of that name means nothing there.
+fn declares_stateless(headers: &HeaderMap) -> bool {
+    let version = headers.get("mcp-protocol-version");
+    version.is_some_and(|version| version.as_bytes() >= b"2026-07-28".as_slice())
+}
+
+/// Two requests of one id can't be told apart when their answers come.
+fn refuse_second(session: Option<&Session>, outside: &Envelope) -> Option<Response> {
+    outside.method.as_ref()?;
+    let id = outside.id.as_ref()?;
+    if !session?.has_request(&request_id(id)?) {
+        return None;
+    }
+    let refusal = Refusal {
+        id: id.clone(),
+        ..Refusal::without_id(
+            -32600,
+            format!("a request with the id {id} is under way in this session; ids must differ"),
+        )
+    };
+    Some(error(StatusCode::BAD_REQUEST, &refusal))
+}
+
+/// The ticket counts until the response has been delivered, or nobody wants it any more.
+fn holding(response: Response, ticket: Arc<Ticket>) -> Response {
+    let is_stream = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|of| of.as_bytes().starts_with(b"text/event-stream"));
+    if !is_stream {
+        return response;
+    }
+    response.map(|body| {
+        let frames = body.into_data_stream().map(move |frame| {
+            let _held = &ticket;
+            frame
+        });
+        Body::from_stream(frames)
+    })
+}
+
+fn id_of(outside: &Envelope) -> Value {
+    outside.id.clone().unwrap_or_default()
+}
+
+fn error(status: StatusCode, refusal: &Refusal) -> Response {
+    (status, Json(refusal.response())).into_response()
+}
+
+/// An error that may be gone in a moment.
+fn busy(status: StatusCode, id: &Value, message: &str) -> Response {
+    let body = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": message}});
+    let mut response = (status, Json(body)).into_response();
+    if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
+        let after = HeaderValue::from_static(TRY_AGAIN);
+        response.headers_mut().insert(RETRY_AFTER, after);
+    }
+    response
+}
