@@ -5,6 +5,9 @@
     reason = "`json!({…})` reads better than `&json!({…})` at every call"
 )]
 
+pub mod http;
+pub mod toolchain;
+
 use std::{
     io::{BufRead, BufReader, Read, Write},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
