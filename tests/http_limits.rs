@@ -213,7 +213,7 @@ fn a_session_that_nobody_uses_is_closed() {
 
 #[test]
 fn a_client_that_reads_nothing_holds_no_more_than_its_share_and_is_cut_off() {
-    let server = HttpServer::start(&["--max-output", "64MiB", "--max-result", "64MiB"]);
+    let server = HttpServer::start(&["--max-memory", "1GiB", "--max-result", "64MiB"]);
     let agent = Agent::new(&server, Era::Sessions);
     let session = agent.session.clone().expect("there is a session");
     let body = json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call",
