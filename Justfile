@@ -31,3 +31,7 @@ example:
 # What CI runs
 ci:
     .ci/run
+
+# What the HTTP server costs, how fair it is, and what a thousand agents make of it
+bench-http:
+    cargo bench --bench http

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::{
     Options, Problem,
@@ -12,6 +13,9 @@ use crate::server::{
     AdmissionLimits, Service,
     http::{self, HttpSettings, SessionLimits, TlsFiles},
 };
+
+/// Open files beside connections: the image, the listeners, what is read again when it changes.
+const FILES: u64 = 64;
 
 /// How to serve.
 #[derive(Debug, Args)]
@@ -157,10 +161,26 @@ impl HttpArguments {
     }
 }
 
+/// Each connection is a file descriptor, and systems allow few of them unless asked.
+fn raise_file_limit(connections: usize) {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit.clone()) {
+        tracing::warn!("the limit on open files stays as it is: {error}");
+    }
+    let needed = connections as u64 + FILES;
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        tracing::warn!(
+            "the system allows fewer open files than --max-connections {connections} may need ({needed})"
+        );
+    }
+}
+
 /// Serves until a signal ends it.
 pub(super) fn execute(arguments: HttpArguments, options: &Options) -> Result<ExitCode, Problem> {
     let settings = options.settings();
     let http = arguments.settings(settings.capacity.runs);
+    raise_file_limit(http.max_connections);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

@@ -9,15 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CustomNotification, ExtensionCapabilities,
-        Implementation, ListToolsResult, LoggingLevel, PaginatedRequestParams, ServerCapabilities,
-        ServerConfig, SetLevelRequestParams, Tool,
+        CallToolRequestParams, CallToolResponse, CustomNotification, CustomRequest, CustomResult,
+        ErrorCode, ExtensionCapabilities, Implementation, ListToolsResult, LoggingLevel,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool,
     },
     service::{NotificationContext, RequestContext},
 };
 use serde_json::Map;
 
-use super::{request::Request, schema, service::Service};
+use super::{message::CALL_METHOD, request::Request, schema, service::Service};
+
+const LEVEL_METHOD: &str = "logging/setLevel";
 
 /// The MCP server of one connection or session; cheap to clone, all clones are the same.
 #[derive(Clone)]
@@ -99,6 +101,22 @@ impl ServerHandler for Callgate {
     ) -> Result<(), ErrorData> {
         *self.level() = Some(request.level);
         Ok(())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = &request.method;
+        // What the protocol has ends up here, too, when it can't be read as what it says it is.
+        if [CALL_METHOD, LEVEL_METHOD].contains(&method.as_str()) {
+            let message =
+                format!("the parameters of `{method}` are missing or not as the protocol has them");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let message = format!("there is no method `{method}` here");
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 
     async fn on_custom_notification(

@@ -6,6 +6,7 @@
 )]
 
 pub mod http;
+pub mod swarm;
 pub mod toolchain;
 
 use std::{
