@@ -142,6 +142,8 @@ fn settle(server: &HttpServer) {
         server.wait_for_metric(metric, 0.0);
     }
     server.wait_for_metric("callgate_connections", 1.0);
+    // Memory is given back when it has been quiet for two seconds.
+    std::thread::sleep(Duration::from_secs(4));
 }
 
 #[derive(Default)]
@@ -182,6 +184,7 @@ async fn run(n: i64, mut agent: SwarmAgent) -> Result<(Duration, Vec<Duration>),
         .run(&code, &add(), |arguments| arguments["a"].clone())
         .await?;
     let elapsed = start.elapsed();
+    agent.close().await?;
     let result = structured(&result);
     let expected: Vec<i64> = (n..).take(CALLS).collect();
     if result["return_value"] != json!(expected) {

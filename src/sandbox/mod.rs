@@ -5,6 +5,7 @@
 
 mod budget;
 mod clock;
+mod heap;
 mod limits;
 mod ticker;
 mod transcript;
@@ -28,6 +29,7 @@ pub use self::{
 use self::{
     budget::MemoryLimiter,
     clock::{CpuClock, Metered},
+    heap::Heap,
     ticker::Ticker,
 };
 use crate::{
@@ -48,6 +50,7 @@ pub struct Sandbox {
     slots: Arc<Semaphore>,
     /// How many slots there are.
     capacity: usize,
+    heap: Arc<Heap>,
     executor: Executor,
 }
 
@@ -149,6 +152,7 @@ impl Sandbox {
             shared: Arc::new(shared),
             slots: Arc::new(Semaphore::new(capacity.runs as usize)),
             capacity: capacity.runs as usize,
+            heap: Arc::default(),
             executor: Executor::start().map_err(wasmtime::Error::from)?,
         })
     }
@@ -165,6 +169,10 @@ impl Sandbox {
         };
         let shared = Arc::clone(&self.shared);
         let (report, reported) = oneshot::channel();
+        let (heap, slots) = (Arc::clone(&self.heap), Arc::clone(&self.slots));
+        let capacity = self.capacity;
+        let running = move || capacity.saturating_sub(slots.available_permits());
+        heap.begun(running());
         let stop_on_drop = run.stop.clone().drop_guard();
         self.executor.spawn(async move {
             let (ended, remains) = shared.execute(run).await;
@@ -172,6 +180,12 @@ impl Sandbox {
             let _ = report.send(ended);
             drop(remains);
             drop(slot);
+            if heap.ended(running()) {
+                tokio::time::sleep(heap::QUIET).await;
+                if running() == 0 {
+                    heap::give_back();
+                }
+            }
         });
         let report = reported.await;
         let _ = stop_on_drop.disarm();

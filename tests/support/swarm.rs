@@ -88,6 +88,15 @@ impl SwarmAgent {
         Ok(SwarmEvents::of(self.request("tools/call", params).await?))
     }
 
+    /// Ends its session, if it has one.
+    pub async fn close(self) -> Result<(), Failure> {
+        if self.session.is_some() {
+            let deleted = self.head(self.http.delete(&self.url)).send().await?;
+            deleted.error_for_status()?;
+        }
+        Ok(())
+    }
+
     /// Answers a tool call.
     pub async fn answer(&self, request_id: &Value, result: Value) -> Result<(), Failure> {
         let message = json!({"jsonrpc": "2.0", "method": "notifications/tool_call_response",
