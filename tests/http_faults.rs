@@ -168,7 +168,8 @@ async fn garbage(url: &str, chance: &mut Chance) -> Result<(), Failure> {
 /// Runs a loop that does not end, and goes away.
 async fn burn(url: &str, chance: &mut Chance) -> Result<(), Failure> {
     let mut agent = agent(url, chance).await?;
-    let run = agent.start_run("while True: pass", &search());
+    let tools = search();
+    let run = agent.start_run("while True: pass", &tools);
     let time = Duration::from_millis(50 + chance.below(200));
     let _ = timeout(time, run).await;
     Ok(())
