@@ -16,6 +16,8 @@ use crate::{
 /// Follows output of which there was more than is kept.
 const CUT: &str = "\n… the output was cut here (--max-output)";
 
+const CANCELLED: &str = "the run was cancelled";
+
 /// Everything that is known about a run that has ended.
 pub struct RunOutcome {
     /// What it printed.
@@ -112,6 +114,12 @@ impl RunOutcome {
     #[must_use]
     pub fn internal(message: String) -> Self {
         Self::without_run(error("internal", None, message))
+    }
+
+    /// A call that was given up before it became a run.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::without_run(error("cancelled", None, CANCELLED.to_owned()))
     }
 
     /// The MCP result.
@@ -298,7 +306,7 @@ fn limit_error(ending: &Ending, stopped: Option<Stopped>, settings: &Settings) -
                 duration(settings.limits.run)
             ),
         ),
-        (Ending::Stopped, _) => error("cancelled", None, "the run was cancelled".to_owned()),
+        (Ending::Stopped, _) => error("cancelled", None, CANCELLED.to_owned()),
         (Ending::Crashed(reason), _) => {
             let cause = if reason.contains("call stack exhausted") {
                 ": recursion or nesting that is too deep"

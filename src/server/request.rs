@@ -98,7 +98,7 @@ impl<'a> Request<'a> {
         let mut steps = 0;
         let sandbox = tokio::select! {
             sandbox = self.sandbox(&mut steps) => sandbox,
-            () = self.context.ct.cancelled() => Err("the call was cancelled".to_owned()),
+            () = self.context.ct.cancelled() => return RunOutcome::cancelled(),
         };
         let sandbox = match sandbox {
             Ok(sandbox) => sandbox,
@@ -106,9 +106,7 @@ impl<'a> Request<'a> {
         };
         let _turn = tokio::select! {
             turn = self.turn() => turn,
-            () = self.context.ct.cancelled() => {
-                return RunOutcome::internal("the call was cancelled".to_owned());
-            }
+            () = self.context.ct.cancelled() => return RunOutcome::cancelled(),
         };
         let live = self.live(steps);
         let channel = PeerChannel::open(self.context.peer.clone(), self.context.id.clone());
