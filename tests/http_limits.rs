@@ -131,10 +131,8 @@ fn runs_beyond_a_principals_share_wait_and_those_beyond_the_queue_are_refused() 
     for era in ERAS {
         let mut agent = Agent::new(&server, era);
         let (first, id) = waiting_run(&mut agent);
-        let mut second = agent.clone();
         let waiting = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                second.last_id();
                 let mut agent = Agent::new(&server, era);
                 agent.run("2")
             });

@@ -136,6 +136,24 @@ fn unknown_methods_and_tools_are_json_rpc_errors() {
 }
 
 #[test]
+fn what_is_not_declared_is_not_there() {
+    let mut client = Client::spawn(&[], &[]);
+    let result = client.initialize("2025-11-25", &json!({}));
+    let complete = json!({"ref": {"type": "ref/prompt", "name": "p"},
+        "argument": {"name": "a", "value": ""}});
+    for (capability, method, params) in [
+        ("prompts", "prompts/list", json!({})),
+        ("resources", "resources/list", json!({})),
+        ("resources", "resources/templates/list", json!({})),
+        ("completions", "completion/complete", complete),
+    ] {
+        assert!(result["capabilities"][capability].is_null(), "{result}");
+        let answer = client.request(method, params);
+        assert_eq!(answer["error"]["code"], -32601, "{answer}");
+    }
+}
+
+#[test]
 fn what_is_not_a_message_is_answered_and_harms_nothing() {
     let mut client = Client::start(&[]);
     let mut code = |line: &[u8]| {

@@ -41,7 +41,7 @@ pub struct Logging {
         help_heading = "Logs and traces"
     )]
     log_format: LogFormat,
-    /// The OpenTelemetry collector that gets the traces (OTLP over HTTP), as in http://localhost:4318 [default: none]
+    /// The OpenTelemetry collector that gets the traces (OTLP over HTTP), as in `http://localhost:4318` [default: none]
     #[arg(
         long,
         global = true,

@@ -34,6 +34,10 @@ pub struct CommandLine {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it in the life of a process"
+)]
 enum Command {
     /// Serve MCP over standard input and output (what happens without a command)
     Stdio,

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use rmcp::{RoleServer, service::RequestContext};
+use rmcp::{RoleServer, model::ProtocolVersion, service::RequestContext};
 use tracing::{Instrument as _, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
@@ -44,7 +44,7 @@ impl RunTrace {
             otel.status_code = field::Empty,
             mcp.method.name = "tools/call",
             gen_ai.tool.name = "run_python_code",
-            mcp.protocol.version = version.as_ref().map(|version| version.as_str()),
+            mcp.protocol.version = version.as_ref().map(ProtocolVersion::as_str),
             jsonrpc.request.id = %context.id,
             error.type = field::Empty,
         );

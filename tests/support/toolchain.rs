@@ -105,12 +105,8 @@ fn installed(name: &str, lists: &[&Path], install: impl FnOnce(&Path)) -> PathBu
     for list in lists {
         hash.update(fs::read(list).expect("the list is there"));
     }
-    let digest = hash.finalize();
-    let key: String = digest
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = format!("{:x}", hash.finalize());
+    let key = &digest[..12];
     let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (folder, done) = (
         root.join(format!("{name}-{key}")),
