@@ -137,6 +137,48 @@ fn events_of_another_session_and_made_up_ones_are_not_found() {
         "-",
         "1-99999999999999999999",
     ] {
-        assert_eq!(come_back(&other, id).next_message(), None, "{id}");
+        assert_eq!(other.resume(id).status(), 405, "{id}");
     }
+}
+
+#[test]
+fn a_client_that_comes_back_twice_hears_nothing_twice() {
+    let server = HttpServer::start(&[]);
+    let mut agent = Agent::new(&server, Era::Sessions);
+    let mut events = agent.start_run(arguments("[search(query=str(i)) for i in range(3)]"));
+    let mut heard = Vec::new();
+    for n in 0..3 {
+        let call = first_call(&mut events);
+        heard.push(call["arguments"]["query"].clone());
+        agent.answer(&call["requestId"], json!({"result": n}));
+        let last_id = events.last_id.clone().expect("events have ids");
+        drop(events);
+        // Lost before anything but the priming event has come.
+        let mut primed = come_back(&agent, &last_id);
+        let priming_id = primed.read_priming();
+        drop(primed);
+        events = come_back(&agent, &priming_id);
+    }
+    assert_eq!(heard, ["0", "1", "2"]);
+    let message = events.next_message().expect("the result comes");
+    assert_eq!(
+        message["result"]["structuredContent"]["return_value"],
+        json!([0, 1, 2])
+    );
+}
+
+#[test]
+fn nobody_is_led_to_come_back_for_ever_to_a_stream_that_is_over() {
+    let server = HttpServer::start(&[]);
+    let mut agent = Agent::new(&server, Era::Sessions);
+    let mut events = agent.start_run(arguments("search(query='1')"));
+    first_call(&mut events);
+    agent.notify(
+        "notifications/cancelled",
+        json!({"requestId": agent.last_id()}),
+    );
+    events.next_of("notifications/tool_call_cancelled");
+    assert_eq!(events.next_message(), None);
+    let last_id = events.last_id.clone().expect("events have ids");
+    assert_eq!(agent.resume(&last_id).status(), 405);
 }

@@ -109,11 +109,12 @@ impl Logging {
     }
 
     fn filter(&self) -> EnvFilter {
-        // rmcp logs the bodies of notifications, tool results included, at INFO.
+        // rmcp logs the bodies of notifications, tool results included, at INFO, and complains of every
+        // request that ends with its connection.
         let quiet = if self.log.contains("rmcp") {
             self.log.clone()
         } else {
-            format!("{},rmcp=warn", self.log)
+            format!("{},rmcp=warn,rmcp::service=off", self.log)
         };
         EnvFilter::try_new(&quiet).unwrap_or_else(|error| {
             eprintln!("callgate: --log {}: {error}; logging warnings", self.log);

@@ -37,12 +37,19 @@ pub(super) struct Calls {
 #[derive(Default)]
 struct State {
     records: Vec<CallRecord>,
-    /// When each call began that has not ended yet, by its index in `records`.
-    open: HashMap<usize, Instant>,
+    /// The calls that have not ended yet, by their index in `records`.
+    open: HashMap<usize, OpenCall>,
     /// Bytes of all results so far.
     results: u64,
     stopped: Option<Stopped>,
     closed: bool,
+}
+
+/// A call that has not ended.
+struct OpenCall {
+    began: Instant,
+    /// Whether it has been handed to its route: if not, nothing can have happened.
+    is_sent: bool,
 }
 
 /// A call that passed the gate.
@@ -129,12 +136,14 @@ impl Calls {
     pub(super) fn close(&self) -> Vec<CallRecord> {
         let mut state = self.lock();
         state.closed = true;
-        let open: Vec<(usize, Instant)> = state.open.drain().collect();
-        for (record, began) in open {
-            state.records[record].outcome = Outcome::Withdrawn;
-            state.records[record].duration = began.elapsed();
-            self.route
-                .withdraw(&state.records[record].request_id, RUN_ENDED);
+        let open: Vec<(usize, OpenCall)> = state.open.drain().collect();
+        for (index, call) in open {
+            let record = &mut state.records[index];
+            record.duration = call.began.elapsed();
+            if call.is_sent {
+                record.outcome = Outcome::Withdrawn;
+                self.route.withdraw(&record.request_id, RUN_ENDED);
+            }
         }
         let records = state.records.clone();
         drop(state);
@@ -215,9 +224,13 @@ impl Calls {
         Ok(())
     }
 
-    /// From here on the call counts as sent.
+    /// From here on the call counts as under way.
     fn open(&self, admitted: &Admitted) {
-        self.lock().open.insert(admitted.record, Instant::now());
+        let call = OpenCall {
+            began: Instant::now(),
+            is_sent: false,
+        };
+        self.lock().open.insert(admitted.record, call);
     }
 
     fn check(&self, call: &Call<'_>) -> Result<(), String> {
@@ -241,6 +254,9 @@ impl Calls {
             calls: Arc::clone(self),
             record: admitted.record,
         };
+        if let Some(call) = self.lock().open.get_mut(&admitted.record) {
+            call.is_sent = true;
+        }
         let answer =
             tokio::time::timeout(self.limits.tool_timeout, self.route.call(admitted.call)).await;
         let (outcome, end) = match answer {
@@ -289,11 +305,11 @@ impl Calls {
     /// Records the end of a call; false if it had ended already.
     fn end(&self, record: usize, outcome: Outcome) -> bool {
         let mut state = self.lock();
-        let Some(began) = state.open.remove(&record) else {
+        let Some(call) = state.open.remove(&record) else {
             return false;
         };
         state.records[record].outcome = outcome;
-        state.records[record].duration = began.elapsed();
+        state.records[record].duration = call.began.elapsed();
         true
     }
 

@@ -13,6 +13,9 @@ pub const CALL_METHOD: &str = "tools/call";
 /// The request that begins a session.
 pub const INITIALIZE_METHOD: &str = "initialize";
 
+/// Where the method's name is looked for (bytes).
+const NEAR_AN_END: usize = 4 << 10;
+
 /// The outside of a message.
 #[derive(Debug, Default, Deserialize)]
 pub struct Envelope {
@@ -111,4 +114,35 @@ fn explain(message: &[u8], error: &serde_json::Error) -> Refusal {
         code,
         message: reason,
     }
+}
+
+/// The call that a response answers, by the ends of a response too long to be read; `None` if it is something
+/// else.
+#[must_use]
+pub fn answered_call(ends: &[u8]) -> Option<String> {
+    mentions_response(ends).then(|| request_id(ends))?
+}
+
+/// Whether a message can be a response to a tool call; parsing decides.
+#[must_use]
+pub fn mentions_response(message: &[u8]) -> bool {
+    // The name stands near one end of the message in whatever order the keys are.
+    let window = NEAR_AN_END.min(message.len());
+    let find = |part: &[u8]| {
+        part.windows(RESPONSE_METHOD.len())
+            .any(|window| window == RESPONSE_METHOD.as_bytes())
+    };
+    find(&message[..window]) || find(&message[message.len() - window..])
+}
+
+/// The value of `"requestId"` in the ends of a message.
+fn request_id(ends: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(ends);
+    let (_, rest) = text.split_once("\"requestId\"")?;
+    let rest = rest
+        .trim_start()
+        .strip_prefix(':')?
+        .trim_start()
+        .strip_prefix('"')?;
+    rest.split_once('"').map(|(id, _)| id.to_owned())
 }

@@ -4,7 +4,7 @@
     reason = "logging is deprecated from 2026-07-28 on; clients of every revision may still ask for it"
 )]
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     RoleServer,
@@ -36,6 +36,9 @@ use crate::{
 
 /// The first revision whose clients must declare that they answer callbacks.
 const FIRST_DECLARING_REVISION: &str = "2026-07-28";
+
+/// Withdrawals of a cancelled run go out at once, or never.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 const NOT_ASKED: &str = "this client has not declared that it answers tool calls. It can declare the capability \
      extension `callgate/tool-callbacks`, or the operator can start callgate with `--callbacks notify`";
@@ -119,7 +122,11 @@ impl<'a> Request<'a> {
         let trace = self.trace.clone();
         route = Arc::new(TracedRoute { route, trace });
         let pieces = self.execute(&sandbox, program, route, live.as_ref()).await;
-        channel.flush().await;
+        tokio::select! {
+            () = channel.flush() => {}
+            // Where the connection is gone, nothing can be sent any more.
+            () = self.given_up() => {}
+        }
         if let Some(live) = live {
             tokio::select! {
                 biased;
@@ -133,6 +140,12 @@ impl<'a> Request<'a> {
             self.log_cancelled(&outcome);
         }
         outcome
+    }
+
+    /// Ends some time after the request was cancelled.
+    async fn given_up(&self) {
+        self.context.ct.cancelled().await;
+        tokio::time::sleep(LAST_WORDS).await;
     }
 
     async fn execute(

@@ -217,7 +217,7 @@ impl Reader {
         if line.is_empty() {
             return;
         }
-        if mentions_response(line) && self.take_response(line) {
+        if message::mentions_response(line) && self.take_response(line) {
             return;
         }
         match message::parse(line) {
@@ -256,9 +256,7 @@ impl Reader {
     /// A response that is too long ends its call with an error, so that nobody waits in vain.
     fn refuse_long(&self, head: &[u8]) {
         let reason = format!("a message may be {} MiB long", LONGEST_LINE >> 20);
-        if mentions_response(head)
-            && let Some(request_id) = request_id(head)
-        {
+        if let Some(request_id) = message::answered_call(head) {
             tracing::warn!("a tool_call_response was dropped: {reason}");
             let answer = Err(RouteError::Failed(format!(
                 "the answer is too large: {reason}"
@@ -270,29 +268,6 @@ impl Reader {
         }
         self.refuse(&Refusal::without_id(-32600, reason));
     }
-}
-
-/// Whether a line can be a response to a tool call; parsing decides.
-fn mentions_response(line: &[u8]) -> bool {
-    // The name stands near one end of the line in whatever order the keys are.
-    let window = KEPT_OF_LONG_LINE.min(line.len());
-    let find = |part: &[u8]| {
-        part.windows(RESPONSE_METHOD.len())
-            .any(|window| window == RESPONSE_METHOD.as_bytes())
-    };
-    find(&line[..window]) || find(&line[line.len() - window..])
-}
-
-/// The value of `"requestId"` in the beginning of a message.
-fn request_id(head: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(head);
-    let (_, rest) = text.split_once("\"requestId\"")?;
-    let rest = rest
-        .trim_start()
-        .strip_prefix(':')?
-        .trim_start()
-        .strip_prefix('"')?;
-    rest.split_once('"').map(|(id, _)| id.to_owned())
 }
 
 /// Reads one line into `line`. Of one that is too long only the beginning is kept.

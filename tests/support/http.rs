@@ -430,6 +430,21 @@ impl Events {
         }
     }
 
+    /// The id of the event that tells how to come back, before any message.
+    pub fn read_priming(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            let read = self
+                .reader
+                .read_line(&mut line)
+                .expect("the stream goes on");
+            assert!(read > 0, "the stream ended before its priming event");
+            if let Some(id) = line.strip_prefix("id:") {
+                return id.trim().to_owned();
+            }
+        }
+    }
+
     /// The next message of this method.
     pub fn next_of(&mut self, method: &str) -> Value {
         loop {

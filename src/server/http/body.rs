@@ -18,6 +18,12 @@ const PARSED: u64 = 4;
 /// Memory for the requests of all clients together (bytes).
 const ALL_BODIES: u64 = 1 << 30;
 
+/// Of a body that is too long, this much of either end is kept to tell what it was (bytes).
+const END: usize = 4 << 10;
+
+/// And this much more of it is read and dropped: many clients hear the answer only when they have said all (bytes).
+const DRAINED: usize = 256 << 20;
+
 /// What bodies may use.
 #[derive(Debug, Clone)]
 pub struct Bodies {
@@ -59,8 +65,13 @@ impl Drop for Share {
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     /// It is longer than it may be.
-    #[error("the body is longer than {0} bytes (--max-body)")]
-    TooLong(usize),
+    #[error("the body is longer than {longest} bytes (--max-body)")]
+    TooLong {
+        /// What it may be (bytes).
+        longest: usize,
+        /// How it begins and ends.
+        ends: Vec<u8>,
+    },
     /// It did not come.
     #[error("the body did not come within {} seconds", TIME.as_secs())]
     TooSlow,
@@ -77,7 +88,7 @@ impl BodyError {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken(_) => StatusCode::BAD_REQUEST,
@@ -116,7 +127,12 @@ impl Bodies {
                 continue;
             };
             if data.len() > self.longest - bytes.len() {
-                return Err(BodyError::TooLong(self.longest));
+                let mut ends = bytes[..bytes.len().min(END)].to_vec();
+                ends.extend(last_bytes(&data, body).await);
+                return Err(BodyError::TooLong {
+                    longest: self.longest,
+                    ends,
+                });
             }
             if !share.grow(data.len()) {
                 return Err(BodyError::NoRoom);
@@ -128,4 +144,24 @@ impl Bodies {
             _share: share,
         })
     }
+}
+
+/// Reads a body that is too long to its end, but not for ever, and keeps the last of it.
+async fn last_bytes(first: &[u8], mut body: Body) -> Vec<u8> {
+    let mut last = Vec::new();
+    let mut drained = 0;
+    let mut keep = |data: &[u8]| {
+        last.extend_from_slice(&data[data.len().saturating_sub(END)..]);
+        last.drain(..last.len().saturating_sub(END));
+    };
+    keep(first);
+    while drained < DRAINED
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        if let Some(data) = frame.data_ref() {
+            keep(data);
+            drained += data.len();
+        }
+    }
+    last
 }

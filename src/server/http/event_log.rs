@@ -190,6 +190,13 @@ impl EventLog {
         self.lock().unread_since.map(|since| since.elapsed())
     }
 
+    /// Whether nothing follows the event `after`, now or later.
+    #[must_use]
+    pub fn is_over_after(&self, after: u64) -> bool {
+        let state = self.lock();
+        state.done && after.saturating_add(1) >= state.first + state.events.len() as u64
+    }
+
     /// Index of the last event that was delivered.
     #[must_use]
     pub fn delivered(&self) -> u64 {
@@ -213,12 +220,13 @@ impl EventLog {
         state.undelivered = undelivered.map(|event| event.bytes).sum();
         state.kept =
             state.events.iter().map(|event| event.bytes).sum::<usize>() - state.undelivered;
-        let reader = state.reader;
+        let (reader, begin) = (state.reader, state.next - 1);
         drop(state);
         self.changed.notify_waiters();
         Reader {
             log: Arc::clone(self),
             reader,
+            begin,
         }
     }
 
@@ -299,6 +307,8 @@ impl State {
 pub struct Reader {
     log: Arc<EventLog>,
     reader: u64,
+    /// Index of the event that it begins after.
+    begin: u64,
 }
 
 impl Reader {
@@ -312,8 +322,10 @@ impl Reader {
         self,
         priming: Option<Duration>,
     ) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static {
-        let number = self.log.number;
-        let priming = priming.map(|retry| ServerSseMessage::priming(format!("{number}-0"), retry));
+        // A client that comes back a second time goes on from here, not from the beginning: what it did at
+        // the word of an event must not be done twice.
+        let id = format!("{}-{}", self.log.number, self.begin);
+        let priming = priming.map(|retry| ServerSseMessage::priming(id, retry));
         let events = futures::stream::unfold(self, |mut reader| async move {
             reader.next().await.map(|event| (event, reader))
         });

@@ -21,12 +21,13 @@ use http::{
 use serde_json::{Value, json};
 
 use super::{
-    body::{Bodies, ReadBody},
+    body::{Bodies, BodyError, ReadBody},
+    early,
     session::{Session, request_id},
     sessions::{NoSession, Sessions},
 };
 use crate::{
-    gate::{Dropped, PendingCalls, Principal},
+    gate::{PendingCalls, Principal, RouteError},
     server::{
         admission::{Admission, NotAdmitted, Ticket},
         message::{self, CALL_METHOD, Envelope, INITIALIZE_METHOD, RESPONSE_METHOD, Refusal},
@@ -35,6 +36,7 @@ use crate::{
 };
 
 const SESSION_HEADER: &str = "mcp-session-id";
+const LAST_EVENT_HEADER: &str = "last-event-id";
 
 /// When it may be worth trying again (seconds).
 const TRY_AGAIN: &str = "1";
@@ -67,17 +69,34 @@ pub async fn receive(
         Err(response) => return *response,
     };
     if request.method() != Method::POST {
-        return next.run(request).await;
+        return other_than_post(request, session.as_deref(), next).await;
     }
     let body = std::mem::take(request.body_mut());
-    let body = match inbox.bodies.read(body).await {
-        Ok(body) => body,
-        Err(error) => {
-            inbox.metrics.refused("body");
-            return busy(error.status(), &Value::Null, &error.to_string());
-        }
-    };
-    inbox.take(request, body, &principal, session, next).await
+    match inbox.bodies.read(body).await {
+        Ok(body) => inbox.take(request, body, &principal, session, next).await,
+        Err(error) => inbox.refuse_body(&principal, &error),
+    }
+}
+
+/// Listening, coming back, and ending a session.
+async fn other_than_post(request: Request, session: Option<&Session>, next: Next) -> Response {
+    let came_back = request.headers().get(LAST_EVENT_HEADER);
+    let came_back = came_back.filter(|_| request.method() == Method::GET);
+    if let (Some(session), Some(id)) = (session, came_back)
+        && !id.to_str().is_ok_and(|id| session.can_resume(id))
+    {
+        // An empty stream would have the client come back once more, for ever.
+        let message = "there is no such stream (any more), or nothing more will be said on it";
+        let refusal = Refusal::without_id(-32000, message.to_owned());
+        return error(StatusCode::METHOD_NOT_ALLOWED, &refusal);
+    }
+    let is_end = request.method() == Method::DELETE;
+    let mut response = next.run(request).await;
+    if is_end && response.status() == StatusCode::ACCEPTED {
+        // It is done; rmcp says that it will be, which clients take for a failure.
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    response
 }
 
 impl Inbox {
@@ -135,7 +154,11 @@ impl Inbox {
             request.extensions_mut().insert(Arc::clone(ticket));
         }
         *request.body_mut() = Body::from(body.bytes.clone());
-        let response = next.run(request).await;
+        let response = next.run(request);
+        let response = match &ticket {
+            Some(_) => early::respond(response).await,
+            None => response.await,
+        };
         if is_new_session {
             self.claim(&response, principal);
         }
@@ -151,24 +174,34 @@ impl Inbox {
         }
     }
 
-    /// An answer to a tool call. That nobody waits for it (any more) is no error of the client's.
+    /// An answer to a tool call. One that can't be used is dropped with a warning: an error would make some
+    /// clients give their whole connection up.
     fn answer_call(&self, principal: &Principal, body: &ReadBody) -> Response {
-        match self
+        if let Err(dropped) = self
             .pending
             .resolve(principal, message::params(&body.bytes))
         {
-            Ok(()) => StatusCode::ACCEPTED.into_response(),
-            Err(dropped) => {
-                tracing::warn!("{dropped}");
-                match dropped {
-                    Dropped::NobodyWaits(_) => StatusCode::ACCEPTED.into_response(),
-                    Dropped::Malformed(_) => error(
-                        StatusCode::BAD_REQUEST,
-                        &Refusal::without_id(-32602, dropped.to_string()),
-                    ),
-                }
-            }
+            tracing::warn!("{dropped}");
         }
+        StatusCode::ACCEPTED.into_response()
+    }
+
+    /// An answer that is too long ends its call with an error, so that nobody waits in vain.
+    fn refuse_body(&self, principal: &Principal, refused: &BodyError) -> Response {
+        self.metrics.refused("body");
+        if let BodyError::TooLong { ends, .. } = refused
+            && let Some(request_id) = message::answered_call(ends)
+        {
+            tracing::warn!("a tool_call_response was dropped: {refused}");
+            let answer = Err(RouteError::Failed(format!(
+                "the answer is too large: {refused}"
+            )));
+            if let Err(dropped) = self.pending.answer(principal, &request_id, answer) {
+                tracing::warn!("{dropped}");
+            }
+            return StatusCode::ACCEPTED.into_response();
+        }
+        busy(refused.status(), &Value::Null, &refused.to_string())
     }
 
     fn admit(

@@ -4,6 +4,7 @@
 //! what rmcp must not see, rmcp speaks the protocol, and [`sessions`] carries what it sends.
 
 mod body;
+mod early;
 mod event_log;
 mod guard;
 mod health;

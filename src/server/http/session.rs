@@ -23,7 +23,7 @@ use rmcp::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::event_log::{COMMON, EventLog, EventRoom};
+use super::event_log::{COMMON, EventLog, EventRoom, parse_event_id};
 use crate::gate::Principal;
 
 /// Messages that wait for the session's server; more, and the request that brings one waits.
@@ -133,6 +133,15 @@ impl Session {
     pub fn log(&self, number: u64) -> Option<Arc<EventLog>> {
         self.touch();
         self.streams().logs.get(&number).cloned()
+    }
+
+    /// Whether there is something to come back for to the event of this id.
+    #[must_use]
+    pub fn can_resume(&self, event_id: &str) -> bool {
+        parse_event_id(event_id).is_some_and(|(number, index)| {
+            self.log(number)
+                .is_some_and(|log| !log.is_over_after(index))
+        })
     }
 
     /// The stream that belongs to no request.
