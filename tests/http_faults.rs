@@ -51,7 +51,7 @@ impl Chance {
 
 /// Runs programs until the time is over; every one of them must do what it should.
 async fn honest(url: String, n: u64, until: Instant, done: Arc<AtomicU64>) -> Result<(), Failure> {
-    let era = ERAS[usize::from(n % 2 == 0)];
+    let era = ERAS[usize::from(n.is_multiple_of(2))];
     let mut agent = SwarmAgent::connect(&url, era).await?;
     let mut round = 0;
     while Instant::now() < until {

@@ -4,6 +4,7 @@ mod support;
 
 use std::{
     collections::HashMap,
+    fmt::Write as _,
     io::{Read as _, Write as _},
     net::TcpListener,
     sync::mpsc::{Receiver, channel},
@@ -241,7 +242,10 @@ fn collector() -> (String, Receiver<Span>) {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("strings take everything");
+        text
+    })
 }
 
 fn attributes(span: &Span) -> HashMap<String, String> {

@@ -165,7 +165,7 @@ impl HttpArguments {
 fn raise_file_limit(connections: usize) {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit.clone()) {
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!("the limit on open files stays as it is: {error}");
     }
     let needed = connections as u64 + FILES;

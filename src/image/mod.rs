@@ -24,13 +24,12 @@ use wasmtime::{Engine, Module};
 pub use self::{
     error::ImageError,
     listing::{Condition, Listed, list},
-    package::Package,
+    package::{Package, hex},
     prelude::default_preimports,
     runtime::{Runtime, wasmtime_version},
     store::{Store, StoredFile},
 };
 use self::{
-    package::hex,
     progress::{Reporter, Step, step},
     store::read_record,
 };

@@ -22,8 +22,6 @@ use serde_json::Map;
 
 use super::{message::CALL_METHOD, request::Request, schema, service::Service};
 
-const LEVEL_METHOD: &str = "logging/setLevel";
-
 /// The MCP server of one connection or session; cheap to clone, all clones are the same.
 #[derive(Clone)]
 pub struct Callgate {
@@ -112,8 +110,8 @@ impl ServerHandler for Callgate {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = &request.method;
-        // What the protocol has ends up here, too, when it can't be read as what it says it is.
-        if [CALL_METHOD, LEVEL_METHOD].contains(&method.as_str()) {
+        // It ends up here, too, when it can't be read as what it says it is.
+        if method == CALL_METHOD {
             let message =
                 format!("the parameters of `{method}` are missing or not as the protocol has them");
             return Err(ErrorData::invalid_params(message, None));

@@ -220,12 +220,12 @@ impl EventLog {
         state.undelivered = undelivered.map(|event| event.bytes).sum();
         state.kept =
             state.events.iter().map(|event| event.bytes).sum::<usize>() - state.undelivered;
-        let (reader, begin) = (state.reader, state.next - 1);
+        let (generation, begin) = (state.reader, state.next - 1);
         drop(state);
         self.changed.notify_waiters();
         Reader {
             log: Arc::clone(self),
-            reader,
+            generation,
             begin,
         }
     }
@@ -306,7 +306,8 @@ impl State {
 /// One connection that reads a stream.
 pub struct Reader {
     log: Arc<EventLog>,
-    reader: u64,
+    /// Which one it is of those that have read the log.
+    generation: u64,
     /// Index of the event that it begins after.
     begin: u64,
 }
@@ -314,7 +315,7 @@ pub struct Reader {
 impl Reader {
     /// The next message; `None` after the last one.
     pub async fn next(&mut self) -> Option<ServerSseMessage> {
-        self.log.next(self.reader).await
+        self.log.next(self.generation).await
     }
 
     /// The events as they come; first what tells the client how to come back, if it is to hear it.
@@ -336,7 +337,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.log.lock();
-        if state.reader == self.reader {
+        if state.reader == self.generation {
             state.unread_since = Some(Instant::now());
         }
     }

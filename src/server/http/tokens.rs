@@ -4,7 +4,6 @@
 //! of SHA-256 is enough for what can't be guessed.
 
 use std::{
-    fmt::Write as _,
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
@@ -14,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::reload;
-use crate::gate::Principal;
+use crate::{gate::Principal, image::hex};
 
 /// Begins every token, so that people and scanners see what it is.
 const PREFIX: &str = "cg_";
@@ -146,15 +145,7 @@ pub fn generate(name: &str) -> io::Result<(String, String)> {
         filled +=
             rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
     }
-    let token = format!("{PREFIX}{}", hexadecimal(&bytes));
-    let line = format!("{name} sha256:{}", hexadecimal(&hash(&token)));
+    let token = format!("{PREFIX}{}", hex(&bytes));
+    let line = format!("{name} sha256:{}", hex(&hash(&token)));
     Ok((token, line))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
