@@ -530,3 +530,21 @@ fn callbacks_are_refused_where_nobody_would_answer() {
         "it waited for a timeout"
     );
 }
+
+#[test]
+fn a_call_that_was_given_up_before_it_was_sent_did_not_happen() {
+    let mut client = Client::start(&["--callbacks", "refuse"]);
+    let code = "import asyncio\n\
+        await asyncio.gather(*(search.aio(query=str(i)) for i in range(50)))";
+    let search = tool("search", json!({"query": {"type": "string"}}));
+    let result = client.run_with(code, json!([search]), &mut |_| {
+        panic!("it must not be asked")
+    });
+    let calls = structured(&result)["tool_calls"]
+        .as_array()
+        .expect("a list");
+    assert_eq!(calls.len(), 50);
+    for call in calls {
+        assert_eq!(call["outcome"], "refused", "{call}");
+    }
+}
