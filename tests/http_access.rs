@@ -278,6 +278,30 @@ fn the_session_of_another_principal_does_not_exist() {
 }
 
 #[test]
+fn nor_does_it_for_a_request_that_says_it_has_no_session() {
+    let (server, _folder, ann, bob) = guarded(&[]);
+    let mut agent = Agent::with_token(&server, Era::Sessions, Some(&ann));
+    let (events, id) = call_search(&mut agent);
+    let mut thief = Agent::with_token(&server, Era::Stateless, Some(&bob));
+    thief.session.clone_from(&agent.session);
+    for _ in 0..4 {
+        // One of these has the id of the run.
+        let response = thief.request(
+            "initialize",
+            json!({"protocolVersion": "2026-07-28", "capabilities": {},
+                "clientInfo": {"name": "thief", "version": "1"}}),
+        );
+        let own = response.headers().get("mcp-session-id").cloned();
+        assert_ne!(
+            own.as_ref().and_then(|id| id.to_str().ok()),
+            agent.session.as_deref()
+        );
+    }
+    agent.answer(&id, json!({"result": 2}));
+    assert_eq!(structured(&events.result())["return_value"], 2);
+}
+
+#[test]
 fn a_changed_token_file_holds_at_once_and_a_broken_one_changes_nothing() {
     let (server, folder, ann, bob) = guarded(&[]);
     let file = folder.path().join("tokens");

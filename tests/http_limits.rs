@@ -295,3 +295,54 @@ fn garbage_on_the_endpoint_is_answered_with_client_errors() {
     let request = request.header("content-type", "application/json");
     assert_eq!(request.body(deep).send().expect("an answer").status(), 400);
 }
+
+#[test]
+fn two_requests_of_one_id_at_the_same_moment_do_not_hang() {
+    let server = HttpServer::start(&[]);
+    let agent = Agent::new(&server, Era::Sessions);
+    let message = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params":
+        {"name": "run_python_code", "arguments": {"python_code": "import time; time.sleep(0.3)"}}});
+    for _ in 0..5 {
+        std::thread::scope(|scope| {
+            let ask = || {
+                scope.spawn(|| {
+                    let response = agent.post(&message);
+                    // Read to its end: a stream that hangs is what must not be.
+                    (
+                        response.status().is_success(),
+                        response.text().expect("it ends"),
+                    )
+                })
+            };
+            let (one, two) = (ask(), ask());
+            let (one, two) = (one.join().expect("no panic"), two.join().expect("no panic"));
+            assert!(one.0 || two.0, "{one:?} {two:?}");
+        });
+    }
+    server.wait_for_metric("callgate_runs_executing", 0.0);
+}
+
+#[test]
+fn a_document_of_very_many_values_is_held_against_the_memory_it_takes() {
+    let server = HttpServer::start(&["--max-body", "64MiB"]);
+    let mut agent = Agent::new(&server, Era::Stateless);
+    // 32 MB on the wire, and more than a gigabyte once it is parsed.
+    let refused =
+        agent.try_run(json!({"python_code": "1", "global_variables": {"a": vec![0; 16 << 20]}}));
+    assert_eq!(refused.status(), 413);
+    assert_eq!(structured(&agent.run("1"))["return_value"], 1);
+}
+
+#[test]
+fn what_a_client_calls_things_cannot_write_lines_of_its_own_into_the_log() {
+    let server = HttpServer::start(&[]);
+    let agent = Agent::new(&server, Era::Stateless);
+    agent.answer(&json!("x\n2026 ERROR forged"), json!({"result": 1}));
+    agent.answer(&json!("y".repeat(1 << 20)), json!({"result": 1}));
+    let log = server.log();
+    assert!(
+        log.contains("forged") && !log.contains("\n2026 ERROR"),
+        "{log}"
+    );
+    assert!(log.len() < 10_000, "{}", log.len());
+}

@@ -182,3 +182,20 @@ fn nobody_is_led_to_come_back_for_ever_to_a_stream_that_is_over() {
     let last_id = events.last_id.clone().expect("events have ids");
     assert_eq!(agent.resume(&last_id).status(), 405);
 }
+
+#[test]
+fn a_result_larger_than_all_that_is_kept_is_found_again() {
+    let server = HttpServer::start(&["--max-result", "12MiB"]);
+    let mut agent = Agent::new(&server, Era::Sessions);
+    let mut events = agent.start_run(arguments("search(query='1')\n'x' * (10 << 20)"));
+    let call = first_call(&mut events);
+    let last_id = events.last_id.clone().expect("events have ids");
+    agent.answer(&call["requestId"], json!({"result": 0}));
+    server.wait_for_metric("callgate_runs_total{outcome=\"success\"}", 1.0);
+    drop(events);
+    for _ in 0..2 {
+        let result = come_back(&agent, &last_id).result();
+        let value = structured(&result)["return_value"].as_str().map(str::len);
+        assert_eq!(value, Some(10 << 20));
+    }
+}

@@ -100,7 +100,7 @@ pub struct HttpArguments {
     /// Sessions at once
     #[arg(long, value_name = "N", env = "CALLGATE_MAX_SESSIONS", default_value_t = 4096, value_parser = count(), help_heading = "Limits of the server")]
     max_sessions: u32,
-    /// Sessions of one principal at once [default: all]
+    /// Sessions of one principal at once [default: all; half of them with a token file]
     #[arg(long, value_name = "N", env = "CALLGATE_MAX_SESSIONS_PER_PRINCIPAL", value_parser = count(), help_heading = "Limits of the server")]
     max_sessions_per_principal: Option<u32>,
     /// Runs of one principal at once [default: all; half of them with a token file]
@@ -129,11 +129,15 @@ fn count() -> clap::builder::RangedI64ValueParser<u32> {
 
 impl HttpArguments {
     fn settings(self, runs: u32) -> HttpSettings {
-        let all_or_half = match self.token_file {
-            None => runs,
-            Some(_) => runs.div_ceil(2),
-        };
-        let of_principal = self.max_sessions_per_principal.unwrap_or(self.max_sessions);
+        // One principal of several must not have all.
+        let has_tokens = self.token_file.is_some();
+        let all_or_half = |all: u32| if has_tokens { all.div_ceil(2) } else { all };
+        let of_principal = self
+            .max_sessions_per_principal
+            .unwrap_or_else(|| all_or_half(self.max_sessions));
+        let of_runs = self
+            .max_runs_per_principal
+            .unwrap_or_else(|| all_or_half(runs));
         let tls = self.tls_cert.zip(self.tls_key);
         HttpSettings {
             listen: self.listen,
@@ -154,7 +158,7 @@ impl HttpArguments {
                 grace: self.resume_grace,
             },
             admission: AdmissionLimits {
-                runs: self.max_runs_per_principal.unwrap_or(all_or_half) as usize,
+                runs: of_runs as usize,
                 waiting: self.max_waiting_runs as usize,
             },
         }

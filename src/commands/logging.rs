@@ -111,10 +111,10 @@ impl Logging {
     fn filter(&self) -> EnvFilter {
         // rmcp logs the bodies of notifications, tool results included, at INFO, and complains of every
         // request that ends with its connection.
-        let quiet = if self.log.contains("rmcp") {
-            self.log.clone()
-        } else {
-            format!("{},rmcp=warn,rmcp::service=off", self.log)
+        let quiet = match self.log.as_str() {
+            log if log.contains("rmcp::service") => log.to_owned(),
+            log if log.contains("rmcp") => format!("{log},rmcp::service=off"),
+            log => format!("{log},rmcp=warn,rmcp::service=off"),
         };
         EnvFilter::try_new(&quiet).unwrap_or_else(|error| {
             eprintln!("callgate: --log {}: {error}; logging warnings", self.log);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::{Principal, answer, route::RouteError};
+use super::{Principal, answer, offered::bounded, route::RouteError};
 
 /// What becomes of a call.
 pub type Answered = Result<Value, RouteError>;
@@ -35,7 +35,8 @@ pub enum Dropped {
     Malformed(String),
     /// Nobody waits for this id: unknown, answered, expired, or another principal's.
     #[error(
-        "tool_call_response dropped: no call waits for requestId `{0}` (unknown, already answered, or expired)"
+        "tool_call_response dropped: no call waits for requestId `{}` (unknown, already answered, or expired)",
+        .0.escape_debug()
     )]
     NobodyWaits(String),
 }
@@ -118,7 +119,7 @@ impl PendingCalls {
         let sent = self
             .take(principal, request_id)
             .and_then(|waiter| waiter.answer.send(answered).ok());
-        sent.ok_or_else(|| Dropped::NobodyWaits(request_id.to_owned()))
+        sent.ok_or_else(|| Dropped::NobodyWaits(bounded(request_id)))
     }
 
     /// A call of another principal stays where it is.

@@ -34,9 +34,13 @@ struct WithParams {
 }
 
 /// The `params` of a message.
-#[must_use]
-pub fn params(message: &[u8]) -> Value {
-    serde_json::from_slice::<WithParams>(message).map_or(Value::Null, |message| message.params)
+///
+/// # Errors
+/// When they can't be read.
+pub fn params(message: &[u8]) -> Result<Value, Refusal> {
+    let read = serde_json::from_slice::<WithParams>(message);
+    let read = read.map_err(|error| explain(message, &error))?;
+    Ok(read.params)
 }
 
 /// What is wrong with a message, as the error of a JSON-RPC response.

@@ -236,12 +236,18 @@ impl Reader {
     fn take_response(&self, line: &[u8]) -> bool {
         let is_response = message::envelope(line)
             .is_ok_and(|outside| outside.method.as_deref() == Some(RESPONSE_METHOD));
-        if is_response
-            && let Err(dropped) = self.pending.resolve(&self.client, message::params(line))
-        {
-            tracing::warn!("{dropped}");
+        if !is_response {
+            return false;
         }
-        is_response
+        match message::params(line) {
+            Ok(params) => {
+                if let Err(dropped) = self.pending.resolve(&self.client, params) {
+                    tracing::warn!("{dropped}");
+                }
+            }
+            Err(refusal) => self.refuse(&refusal),
+        }
+        true
     }
 
     /// Answers what is not a message, where it can be answered.

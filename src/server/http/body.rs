@@ -1,22 +1,33 @@
 //! Reading the body of a request, within bounds.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 
-use crate::{sandbox::Budget, wasi::MemoryBudget as _};
+use crate::{gate::Principal, sandbox::Budget, wasi::MemoryBudget as _};
 
 /// Whoever takes longer to send a request has stalled.
 const TIME: Duration = Duration::from_mins(1);
 
-/// Bytes of memory that a byte of JSON may become when it is parsed.
-const PARSED: u64 = 4;
+/// Memory that one value of a JSON document takes at most once it is parsed, all copies together (bytes).
+const VALUE: u64 = 80;
 
-/// Memory for the requests of all clients together (bytes).
-const ALL_BODIES: u64 = 1 << 30;
+/// Memory for the requests of all principals together (bytes).
+const ALL_BODIES: u64 = 2 << 30;
+
+/// And for those of one of them.
+const OWN_BODIES: u64 = ALL_BODIES / 2;
+
+/// A body as small as this is read whatever else is being read: what holds up a large one must not hold
+/// up the answer to a tool call.
+const SMALL: usize = 16 << 10;
 
 /// Of a body that is too long, this much of either end is kept to tell what it was (bytes).
 const END: usize = 4 << 10;
@@ -29,34 +40,43 @@ const DRAINED: usize = 256 << 20;
 pub struct Bodies {
     longest: usize,
     room: Arc<Budget>,
+    own: Arc<Mutex<HashMap<Principal, Arc<Budget>>>>,
 }
 
 /// A body that was read, and its share of the memory.
 pub struct ReadBody {
     /// What the client sent.
     pub bytes: Bytes,
-    _share: Share,
+    /// What must live as long as what is parsed from it.
+    pub share: Arc<Share>,
 }
 
-struct Share {
+/// A share of the memory for bodies.
+pub struct Share {
     room: Arc<Budget>,
+    own: Arc<Budget>,
     bytes: u64,
 }
 
 impl Share {
     /// Takes room for more; false if there is none.
-    fn grow(&mut self, length: usize) -> bool {
-        let more = (length as u64).saturating_mul(PARSED);
-        let taken = self.room.reserve(more);
-        if taken {
-            self.bytes += more;
+    fn grow_to(&mut self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        if !self.own.reserve(more) {
+            return false;
         }
-        taken
+        if !self.room.reserve(more) {
+            self.own.release(more);
+            return false;
+        }
+        self.bytes += more;
+        true
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
+        self.own.release(self.bytes);
         self.room.release(self.bytes);
     }
 }
@@ -72,6 +92,9 @@ pub enum BodyError {
         /// How it begins and ends.
         ends: Vec<u8>,
     },
+    /// It is short, and huge once it is parsed.
+    #[error("the body holds too many JSON values")]
+    TooMany,
     /// It did not come.
     #[error("the body did not come within {} seconds", TIME.as_secs())]
     TooSlow,
@@ -88,7 +111,7 @@ impl BodyError {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLong { .. } | Self::TooMany => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken(_) => StatusCode::BAD_REQUEST,
@@ -103,6 +126,7 @@ impl Bodies {
         Self {
             longest,
             room: Budget::new(ALL_BODIES),
+            own: Arc::default(),
         }
     }
 
@@ -110,16 +134,23 @@ impl Bodies {
     ///
     /// # Errors
     /// When it is too long, too slow, or breaks off.
-    pub async fn read(&self, body: Body) -> Result<ReadBody, BodyError> {
-        let read = tokio::time::timeout(TIME, self.read_to_end(body)).await;
+    pub async fn read(&self, body: Body, principal: &Principal) -> Result<ReadBody, BodyError> {
+        let share = Share {
+            room: Arc::clone(&self.room),
+            own: self.own(principal),
+            bytes: 0,
+        };
+        let read = tokio::time::timeout(TIME, self.read_to_end(body, share)).await;
         read.unwrap_or(Err(BodyError::TooSlow))
     }
 
-    async fn read_to_end(&self, mut body: Body) -> Result<ReadBody, BodyError> {
-        let mut share = Share {
-            room: Arc::clone(&self.room),
-            bytes: 0,
-        };
+    fn own(&self, principal: &Principal) -> Arc<Budget> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let budget = own.entry(principal.clone());
+        Arc::clone(budget.or_insert_with(|| Budget::new(OWN_BODIES)))
+    }
+
+    async fn read_to_end(&self, mut body: Body, mut share: Share) -> Result<ReadBody, BodyError> {
         let mut bytes = BytesMut::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
@@ -134,16 +165,32 @@ impl Bodies {
                     ends,
                 });
             }
-            if !share.grow(data.len()) {
+            bytes.extend_from_slice(&data);
+            if bytes.len() > SMALL && !share.grow_to(bytes.len() as u64) {
                 return Err(BodyError::NoRoom);
             }
-            bytes.extend_from_slice(&data);
+        }
+        let weight = weight(&bytes);
+        if weight > OWN_BODIES {
+            return Err(BodyError::TooMany);
+        }
+        if bytes.len() > SMALL && !share.grow_to(weight) {
+            return Err(BodyError::NoRoom);
         }
         Ok(ReadBody {
             bytes: bytes.freeze(),
-            _share: share,
+            share: Arc::new(share),
         })
     }
+}
+
+/// Memory that a document takes at most once it is parsed (bytes). Before each value but the first stands one
+/// of these characters; those inside strings are counted as well, which errs on the safe side.
+fn weight(document: &[u8]) -> u64 {
+    let values = document
+        .iter()
+        .filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{'));
+    (values.count() as u64) * VALUE + 3 * document.len() as u64
 }
 
 /// Reads a body that is too long to its end, but not for ever, and keeps the last of it.

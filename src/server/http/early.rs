@@ -13,6 +13,9 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use crate::server::message::Refusal;
 
 /// After this silence the response begins. Before, its status may still be an error's.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -22,15 +25,24 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const COMMENT: &str = ":\n\n";
 
-type Pending = Pin<Box<dyn Future<Output = Response> + Send>>;
+/// What is waited for.
+struct Pending {
+    response: Pin<Box<dyn Future<Output = Response> + Send>>,
+    /// The request's.
+    id: Value,
+}
 
 /// The response, or the beginning of one if it does not come soon. Dropping its body drops what is waited for.
-pub async fn respond(response: impl Future<Output = Response> + Send + 'static) -> Response {
-    let mut response: Pending = Box::pin(response);
+pub async fn respond(
+    response: impl Future<Output = Response> + Send + 'static,
+    id: Value,
+) -> Response {
+    let mut response: Pin<Box<dyn Future<Output = Response> + Send>> = Box::pin(response);
     if let Ok(response) = tokio::time::timeout(SILENCE, &mut response).await {
         return response;
     }
-    let events = futures::stream::unfold(Late::Beginning(response), Late::next);
+    let pending = Pending { response, id };
+    let events = futures::stream::unfold(Late::Beginning(pending), Late::next);
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-cache"),
@@ -58,8 +70,8 @@ impl Late {
                 Self::Waiting(response),
             )),
             Self::Waiting(mut response) => {
-                match tokio::time::timeout(KEEP_ALIVE, &mut response).await {
-                    Ok(response) => Self::begin(response).await,
+                match tokio::time::timeout(KEEP_ALIVE, &mut response.response).await {
+                    Ok(begun) => Self::begin(begun, response.id).await,
                     Err(_) => Some((
                         Bytes::from_static(COMMENT.as_bytes()),
                         Self::Waiting(response),
@@ -71,7 +83,7 @@ impl Late {
         }
     }
 
-    async fn begin(response: Response) -> Option<(Bytes, Self)> {
+    async fn begin(response: Response, id: Value) -> Option<(Bytes, Self)> {
         let is_stream = response
             .headers()
             .get(CONTENT_TYPE)
@@ -81,7 +93,12 @@ impl Late {
         }
         // One message, and it is too late for its status.
         let message = response.into_body().collect().await.ok()?.to_bytes();
-        let event = [b"data: ".as_slice(), &message, b"\n\n"].concat();
+        let message = serde_json::from_slice::<Value>(&message).unwrap_or_else(|_| {
+            let text = String::from_utf8_lossy(&message);
+            let refusal = Refusal::without_id(-32603, text.into_owned());
+            Refusal { id, ..refusal }.response()
+        });
+        let event = format!("data: {message}\n\n");
         Some((Bytes::from(event), Self::Over))
     }
 

@@ -13,6 +13,8 @@ use rmcp::{
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use crate::server::admission::Ticket;
+
 /// Undelivered events of one stream; whoever sends more waits (bytes).
 const WINDOW: usize = 256 << 10;
 
@@ -28,40 +30,64 @@ const KEPT_OF_COMMON: usize = 64 << 10;
 /// What all streams of the process may hold (KiB).
 const ALL_STREAMS: u32 = 256 << 10;
 
-/// Room for the events of all streams.
+/// And those of one principal (KiB).
+const OWN_STREAMS: u32 = ALL_STREAMS / 2;
+
+/// Room for the events of all streams, and for those of one principal.
 #[derive(Debug, Clone)]
-pub struct EventRoom(Arc<Semaphore>);
+pub struct EventRoom {
+    all: Arc<Semaphore>,
+    own: Arc<Semaphore>,
+}
+
+/// The room that an event takes.
+type Room = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Default for EventRoom {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ALL_STREAMS as usize)))
+        Self {
+            all: Arc::new(Semaphore::new(ALL_STREAMS as usize)),
+            own: Arc::new(Semaphore::new(OWN_STREAMS as usize)),
+        }
     }
 }
 
 impl EventRoom {
+    /// The room of another principal: a share of its own within that of all.
+    #[must_use]
+    pub fn of_another(&self) -> Self {
+        Self {
+            all: Arc::clone(&self.all),
+            ..Self::default()
+        }
+    }
+
     fn permits(bytes: usize) -> u32 {
         u32::try_from(bytes / 1024 + 1)
-            .unwrap_or(ALL_STREAMS)
-            .min(ALL_STREAMS)
+            .unwrap_or(OWN_STREAMS)
+            .min(OWN_STREAMS)
     }
 
     /// Room at once, if there is some.
-    fn try_take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.0)
-            .try_acquire_many_owned(Self::permits(bytes))
-            .ok()
+    fn try_take(&self, bytes: usize) -> Option<Room> {
+        let permits = Self::permits(bytes);
+        let own = Arc::clone(&self.own).try_acquire_many_owned(permits).ok()?;
+        let all = Arc::clone(&self.all).try_acquire_many_owned(permits).ok()?;
+        Some((own, all))
     }
 
-    async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.0)
-            .acquire_many_owned(Self::permits(bytes))
-            .await
-            .ok()
+    async fn take(&self, bytes: usize) -> Option<Room> {
+        let permits = Self::permits(bytes);
+        let own = Arc::clone(&self.own).acquire_many_owned(permits);
+        let own = own.await.ok()?;
+        let all = Arc::clone(&self.all).acquire_many_owned(permits);
+        Some((own, all.await.ok()?))
     }
 
-    /// While there is little room, nothing is kept that was delivered.
+    /// While there is little room, little is kept that was delivered.
     fn is_scarce(&self) -> bool {
-        self.0.available_permits() < ALL_STREAMS as usize / 2
+        self.all.available_permits() < ALL_STREAMS as usize / 2
+            || self.own.available_permits() < OWN_STREAMS as usize / 2
     }
 }
 
@@ -69,7 +95,7 @@ struct Event {
     message: Arc<ServerJsonRpcMessage>,
     bytes: usize,
     /// Its share of the process's room.
-    _room: OwnedSemaphorePermit,
+    _room: Room,
 }
 
 /// The events of one stream.
@@ -79,6 +105,8 @@ pub struct EventLog {
     room: EventRoom,
     state: Mutex<State>,
     changed: Notify,
+    /// Held by the event that is to be added next, so that none overtakes one that waits for room.
+    order: tokio::sync::Mutex<()>,
 }
 
 struct State {
@@ -90,6 +118,8 @@ struct State {
     undelivered: usize,
     kept: usize,
     done: bool,
+    /// What counts until everything is delivered, or nobody comes for it.
+    ticket: Option<Arc<Ticket>>,
     /// Which reader is the current one; an earlier one ends.
     reader: u64,
     /// When the last reader went away, or the log was made.
@@ -99,7 +129,7 @@ struct State {
 impl EventLog {
     /// A stream without events.
     #[must_use]
-    pub fn new(number: u64, room: EventRoom) -> Arc<Self> {
+    pub fn new(number: u64, room: EventRoom, ticket: Option<Arc<Ticket>>) -> Arc<Self> {
         Arc::new(Self {
             number,
             room,
@@ -110,10 +140,12 @@ impl EventLog {
                 undelivered: 0,
                 kept: 0,
                 done: false,
+                ticket,
                 reader: 0,
                 unread_since: Some(Instant::now()),
             }),
             changed: Notify::new(),
+            order: tokio::sync::Mutex::new(()),
         })
     }
 
@@ -127,13 +159,20 @@ impl EventLog {
         let log = Arc::clone(self);
         let bytes = length(&message);
         let mut message = Some(message);
-        if let Some(room) = log.room.try_take(bytes) {
+        if let Ok(_order) = log.order.try_lock()
+            && let Some(room) = log.room.try_take(bytes)
+        {
             log.append(message.take(), bytes, room, is_last);
         }
         async move {
             if message.is_some() {
+                let _order = log.order.lock().await;
                 log.forget_delivered();
-                if let Some(room) = log.room.take(bytes).await {
+                let room = tokio::select! {
+                    room = log.room.take(bytes) => room,
+                    () = log.over() => None,
+                };
+                if let Some(room) = room {
                     log.append(message, bytes, room, is_last);
                 }
             }
@@ -145,7 +184,7 @@ impl EventLog {
         &self,
         message: Option<ServerJsonRpcMessage>,
         bytes: usize,
-        room: OwnedSemaphorePermit,
+        room: Room,
         is_last: bool,
     ) {
         let Some(message) = message else { return };
@@ -174,8 +213,16 @@ impl EventLog {
 
     /// No event follows.
     pub fn finish(&self) {
-        self.lock().done = true;
+        let mut state = self.lock();
+        state.done = true;
+        state.release_ticket();
+        drop(state);
         self.changed.notify_waiters();
+    }
+
+    /// Ends when no event follows.
+    async fn over(&self) {
+        self.until(|state| state.done.then_some(())).await;
     }
 
     /// Whether no event follows.
@@ -248,6 +295,7 @@ impl EventLog {
             state.kept += bytes;
             let keep = if self.room.is_scarce() { 0 } else { KEPT };
             state.forget_until_kept_is(keep);
+            state.release_ticket();
             Some(Some(message))
         })
         .await
@@ -278,9 +326,17 @@ impl EventLog {
 }
 
 impl State {
-    /// Forgets the oldest delivered events until no more than `bytes` of them are kept.
+    /// A run counts no more when all of it has been delivered.
+    fn release_ticket(&mut self) {
+        if self.done && self.undelivered == 0 {
+            self.ticket = None;
+        }
+    }
+
+    /// Forgets the oldest delivered events until no more than `bytes` of them are kept. The last one stays,
+    /// however long it is: its connection may be breaking just now.
     fn forget_until_kept_is(&mut self, bytes: usize) {
-        while self.kept > bytes && self.first < self.next {
+        while self.kept > bytes && self.first + 1 < self.next {
             let Some(event) = self.events.pop_front() else {
                 return;
             };
@@ -292,13 +348,16 @@ impl State {
     /// Forgets the oldest events until no more than `bytes` wait to be delivered.
     fn forget_undelivered(&mut self, bytes: usize) {
         while self.undelivered > bytes {
-            self.forget_until_kept_is(0);
             let Some(event) = self.events.pop_front() else {
                 return;
             };
+            if self.first < self.next {
+                self.kept -= event.bytes;
+            } else {
+                self.next += 1;
+                self.undelivered -= event.bytes;
+            }
             self.first += 1;
-            self.next = self.next.max(self.first);
-            self.undelivered -= event.bytes;
         }
     }
 }

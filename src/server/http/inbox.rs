@@ -13,16 +13,12 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use futures::StreamExt as _;
-use http::{
-    HeaderMap, HeaderValue, Method, StatusCode,
-    header::{CONTENT_TYPE, RETRY_AFTER},
-};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header::RETRY_AFTER};
 use serde_json::{Value, json};
 
 use super::{
     body::{Bodies, BodyError, ReadBody},
-    early,
+    early, patience,
     session::{Session, request_id},
     sessions::{NoSession, Sessions},
 };
@@ -68,11 +64,15 @@ pub async fn receive(
         Ok(session) => session,
         Err(response) => return *response,
     };
+    if session.is_none() {
+        // Whatever it names is not this client's, and nothing behind this must find it.
+        request.headers_mut().remove(SESSION_HEADER);
+    }
     if request.method() != Method::POST {
         return other_than_post(request, session.as_deref(), next).await;
     }
     let body = std::mem::take(request.body_mut());
-    match inbox.bodies.read(body).await {
+    match inbox.bodies.read(body, &principal).await {
         Ok(body) => inbox.take(request, body, &principal, session, next).await,
         Err(error) => inbox.refuse_body(&principal, &error),
     }
@@ -152,11 +152,13 @@ impl Inbox {
         };
         if let Some(ticket) = &ticket {
             request.extensions_mut().insert(Arc::clone(ticket));
+            // What was parsed lives as long as the run.
+            request.extensions_mut().insert(Arc::clone(&body.share));
         }
         *request.body_mut() = Body::from(body.bytes.clone());
         let response = next.run(request);
         let response = match &ticket {
-            Some(_) => early::respond(response).await,
+            Some(_) => early::respond(response, id_of(&outside)).await,
             None => response.await,
         };
         if is_new_session {
@@ -169,7 +171,7 @@ impl Inbox {
             return error(StatusCode::BAD_REQUEST, &refusal);
         }
         match ticket {
-            Some(ticket) => holding(response, ticket),
+            Some(ticket) => patience::holding(response, ticket),
             None => response,
         }
     }
@@ -177,11 +179,14 @@ impl Inbox {
     /// An answer to a tool call. One that can't be used is dropped with a warning: an error would make some
     /// clients give their whole connection up.
     fn answer_call(&self, principal: &Principal, body: &ReadBody) -> Response {
-        if let Err(dropped) = self
-            .pending
-            .resolve(principal, message::params(&body.bytes))
-        {
-            tracing::warn!("{dropped}");
+        let resolved = message::params(&body.bytes)
+            .map_err(|refusal| refusal.message)
+            .and_then(|params| {
+                let resolved = self.pending.resolve(principal, params);
+                resolved.map_err(|dropped| dropped.to_string())
+            });
+        if let Err(reason) = resolved {
+            tracing::warn!("{reason}");
         }
         StatusCode::ACCEPTED.into_response()
     }
@@ -263,24 +268,6 @@ fn refuse_second(session: Option<&Session>, outside: &Envelope) -> Option<Respon
         )
     };
     Some(error(StatusCode::BAD_REQUEST, &refusal))
-}
-
-/// The ticket counts until the response has been delivered, or nobody wants it any more.
-fn holding(response: Response, ticket: Arc<Ticket>) -> Response {
-    let is_stream = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .is_some_and(|of| of.as_bytes().starts_with(b"text/event-stream"));
-    if !is_stream {
-        return response;
-    }
-    response.map(|body| {
-        let frames = body.into_data_stream().map(move |frame| {
-            let _held = &ticket;
-            frame
-        });
-        Body::from_stream(frames)
-    })
 }
 
 fn id_of(outside: &Envelope) -> Value {

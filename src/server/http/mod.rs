@@ -10,6 +10,7 @@ mod guard;
 mod health;
 mod inbox;
 mod listener;
+mod patience;
 mod reload;
 mod session;
 mod sessions;

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::event_log::{COMMON, EventLog, EventRoom, parse_event_id};
-use crate::gate::Principal;
+use crate::{gate::Principal, server::admission::Ticket};
 
 /// Messages that wait for the session's server; more, and the request that brings one waits.
 const INCOMING: usize = 64;
@@ -44,7 +44,7 @@ pub struct Session {
     primed: AtomicBool,
     incoming: mpsc::Sender<RxJsonRpcMessage<RoleServer>>,
     closed: CancellationToken,
-    room: EventRoom,
+    room: Mutex<EventRoom>,
     streams: Mutex<Streams>,
     used: Mutex<Instant>,
 }
@@ -63,14 +63,14 @@ impl Session {
     #[must_use]
     pub fn open(id: SessionId, room: EventRoom) -> (Arc<Self>, SessionTransport) {
         let (incoming, messages) = mpsc::channel(INCOMING);
-        let common = EventLog::new(COMMON, room.clone());
+        let common = EventLog::new(COMMON, room.clone(), None);
         let session = Arc::new(Self {
             id,
             owner: OnceLock::new(),
             primed: AtomicBool::new(false),
             incoming,
             closed: CancellationToken::new(),
-            room,
+            room: Mutex::new(room),
             streams: Mutex::new(Streams {
                 next: COMMON + 1,
                 logs: HashMap::from([(COMMON, common)]),
@@ -86,10 +86,13 @@ impl Session {
         (session, transport)
     }
 
-    /// The session belongs to `principal` from now on, if it belonged to nobody.
-    pub fn claim(&self, principal: &Principal) {
+    /// The session belongs to `principal` from now on, if it belonged to nobody, and its events take that
+    /// principal's room.
+    pub fn claim(&self, principal: &Principal, room: EventRoom) {
         // The first claim is made before anyone else can know the id.
-        let _ = self.owner.set(principal.clone());
+        if self.owner.set(principal.clone()).is_ok() {
+            *self.room.lock().unwrap_or_else(PoisonError::into_inner) = room;
+        }
     }
 
     /// Whether it is `principal`'s.
@@ -110,22 +113,31 @@ impl Session {
         self.primed.load(Ordering::Relaxed)
     }
 
-    /// Makes the stream for a request.
-    pub fn begin(&self, message: &ClientJsonRpcMessage) -> Arc<EventLog> {
+    /// Makes the stream for a request; `None` if another request of its id is under way, or the session is
+    /// closed.
+    pub fn begin(&self, message: &ClientJsonRpcMessage) -> Option<Arc<EventLog>> {
+        let JsonRpcMessage::Request(request) = message else {
+            return None;
+        };
+        let http = request.request.extensions().get::<http::request::Parts>();
+        let ticket = http.and_then(|http| http.extensions.get::<Arc<Ticket>>());
+        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = room.clone();
         let mut streams = self.streams();
+        if self.closed.is_cancelled() || streams.requests.contains_key(&request.id) {
+            return None;
+        }
         let number = streams.next;
         streams.next += 1;
-        let log = EventLog::new(number, self.room.clone());
+        let log = EventLog::new(number, room, ticket.cloned());
         streams.logs.insert(number, Arc::clone(&log));
-        if let JsonRpcMessage::Request(request) = message {
-            streams.requests.insert(request.id.clone(), number);
-            if let Some(token) = request.request.get_meta().get_progress_token() {
-                streams.progress.insert(token, request.id.clone());
-            }
+        streams.requests.insert(request.id.clone(), number);
+        if let Some(token) = request.request.get_meta().get_progress_token() {
+            streams.progress.insert(token, request.id.clone());
         }
         drop(streams);
         self.touch();
-        log
+        Some(log)
     }
 
     /// A stream by its number.
@@ -172,7 +184,12 @@ impl Session {
         let id = id.clone();
         tokio::spawn(async move {
             tokio::time::sleep(LAST_WORDS).await;
-            session.streams().forget_request(&id);
+            let mut streams = session.streams();
+            // The id may be that of another request by now.
+            if streams.requests.get(&id).copied() == number {
+                streams.forget_request(&id);
+            }
+            drop(streams);
             log.finish();
         });
     }
@@ -181,7 +198,7 @@ impl Session {
     /// is used by anyone now.
     pub async fn sweep(self: &Arc<Self>, grace: Duration) -> bool {
         for id in self.abandoned(grace) {
-            tracing::info!(session = %self.id, request = %id,
+            tracing::info!(session = %self.id, request = ?id,
                 "a run was stopped: its client lost the stream and did not come back");
             self.end_soon(&id);
             // An error means that the session's server has ended, and the run with it.
@@ -212,8 +229,9 @@ impl Session {
 
     /// Ends all streams and stops all runs.
     pub fn close(&self) {
+        let streams = self.streams();
         self.closed.cancel();
-        for log in self.streams().logs.values() {
+        for log in streams.logs.values() {
             log.finish();
         }
     }

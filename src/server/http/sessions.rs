@@ -55,7 +55,9 @@ pub enum NoSession {
 pub struct Sessions {
     open: Mutex<HashMap<SessionId, Arc<Session>>>,
     limits: SessionLimits,
+    /// The room of sessions that are nobody's yet.
     room: EventRoom,
+    rooms: Mutex<HashMap<Principal, EventRoom>>,
     metrics: Arc<Metrics>,
 }
 
@@ -67,6 +69,7 @@ impl Sessions {
             open: Mutex::default(),
             limits,
             room: EventRoom::default(),
+            rooms: Mutex::default(),
             metrics,
         });
         tokio::spawn(sweep(Arc::downgrade(&sessions)));
@@ -82,8 +85,12 @@ impl Sessions {
 
     /// The session of this id is `principal`'s from now on.
     pub fn claim(&self, id: &str, principal: &Principal) {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = rooms.entry(principal.clone());
+        let room = room.or_insert_with(|| self.room.of_another()).clone();
+        drop(rooms);
         if let Some(session) = self.open().get(id) {
-            session.claim(principal);
+            session.claim(principal, room);
         }
     }
 
@@ -115,7 +122,7 @@ impl Sessions {
     async fn close_idle(&self, principal: Option<&Principal>) -> bool {
         let mut candidates: Vec<Arc<Session>> = self.open().values().cloned().collect();
         candidates.retain(|session| principal.is_none_or(|owner| session.belongs_to(owner)));
-        candidates.sort_by_key(|session| std::cmp::Reverse(session.idle_for()));
+        candidates.sort_by_cached_key(|session| std::cmp::Reverse(session.idle_for()));
         for session in candidates {
             let is_idle = session.idle_for() > RETRY * 10;
             if is_idle && !session.sweep(self.limits.grace).await {
@@ -178,6 +185,9 @@ pub enum SessionError {
     /// It was closed.
     #[error("the session is closed")]
     Gone,
+    /// It takes no such request.
+    #[error("a request of this id is under way, or the session is closed")]
+    Refused,
     /// The event id is none of this session's.
     #[error("no event of this session has the id `{0}`")]
     UnknownEvent(String),
@@ -202,7 +212,8 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, SessionError> {
         let session = self.session(id)?;
-        let mut answer = session.begin(&message).read_after(0);
+        let log = session.begin(&message).ok_or(SessionError::Refused)?;
+        let mut answer = log.read_after(0);
         if !session.accept(message).await {
             return Err(SessionError::Gone);
         }
@@ -226,7 +237,8 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         let session = self.session(id)?;
-        let reader = session.begin(&message).read_after(0);
+        let log = session.begin(&message).ok_or(SessionError::Refused)?;
+        let reader = log.read_after(0);
         if !session.accept(message).await {
             return Err(SessionError::Gone);
         }
