@@ -265,9 +265,9 @@ impl<'a> Request<'a> {
             .map(|call| format!("{}: {}", call.tool_name, call.outcome.describe()))
             .collect();
         if calls.is_empty() {
-            tracing::info!(request = ?self.context.id, "the run was cancelled");
+            tracing::info!(request = %self.context.id.to_string().escape_debug(), "the run was cancelled");
         } else {
-            tracing::warn!(request = ?self.context.id, ?calls, "the run was cancelled");
+            tracing::warn!(request = %self.context.id.to_string().escape_debug(), ?calls, "the run was cancelled");
         }
     }
 }

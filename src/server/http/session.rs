@@ -198,7 +198,7 @@ impl Session {
     /// is used by anyone now.
     pub async fn sweep(self: &Arc<Self>, grace: Duration) -> bool {
         for id in self.abandoned(grace) {
-            tracing::info!(session = %self.id, request = ?id,
+            tracing::info!(session = %self.id, request = %id.to_string().escape_debug(),
                 "a run was stopped: its client lost the stream and did not come back");
             self.end_soon(&id);
             // An error means that the session's server has ended, and the run with it.
