@@ -254,8 +254,10 @@ impl Calls {
             calls: Arc::clone(self),
             record: admitted.record,
         };
-        if let Some(call) = self.lock().open.get_mut(&admitted.record) {
-            call.is_sent = true;
+        match self.lock().open.get_mut(&admitted.record) {
+            Some(call) => call.is_sent = true,
+            // The run ended before this had its turn: nothing may be sent any more.
+            None => return CallEnd::failure(RUN_ENDED.to_owned(), &request_id),
         }
         let answer =
             tokio::time::timeout(self.limits.tool_timeout, self.route.call(admitted.call)).await;
