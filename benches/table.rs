@@ -352,7 +352,7 @@ fn thousand_suspended() {
 /// Anonymous memory of the process for each further suspended run.
 fn memory() {
     for count in [100, 1000] {
-        let mut client = Client::start(&["--tool-timeout", "5m"]);
+        let mut client = Client::start(&["--tool-timeout", "5m", "--max-runs", "1100"]);
         client.run("print(1+1)");
         let tools = json!([tool("wait", json!({}))]);
         let suspend = |client: &mut Client| {
