@@ -15,6 +15,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
+use super::patience::is_stream;
 use crate::server::message::Refusal;
 
 /// After this silence the response begins. Before, its status may still be an error's.
@@ -84,11 +85,7 @@ impl Late {
     }
 
     async fn begin(response: Response, id: Value) -> Option<(Bytes, Self)> {
-        let is_stream = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|of| of.as_bytes().starts_with(b"text/event-stream"));
-        if is_stream {
+        if is_stream(&response) {
             return Self::following(response.into_body().into_data_stream()).await;
         }
         // One message, and it is too late for its status.

@@ -26,11 +26,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// A response that holds the run's ticket until it has been delivered, or nobody takes it.
 pub fn holding(response: Response, ticket: Arc<Ticket>) -> Response {
-    let is_stream = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .is_some_and(|of| of.as_bytes().starts_with(b"text/event-stream"));
-    if !is_stream {
+    if !is_stream(&response) {
         return response;
     }
     response.map(|body| {
@@ -41,6 +37,13 @@ pub fn holding(response: Response, ticket: Arc<Ticket>) -> Response {
         tokio::spawn(watch(Arc::downgrade(&shared)));
         Body::from_stream(Watched(shared))
     })
+}
+
+/// Whether a response consists of events.
+#[must_use]
+pub fn is_stream(response: &Response) -> bool {
+    let of = response.headers().get(CONTENT_TYPE);
+    of.is_some_and(|of| of.as_bytes().starts_with(b"text/event-stream"))
 }
 
 struct Delivery {
