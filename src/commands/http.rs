@@ -182,7 +182,11 @@ fn raise_file_limit(connections: usize) {
 
 /// Serves until a signal ends it.
 pub(super) fn execute(arguments: HttpArguments, options: &Options) -> Result<ExitCode, Problem> {
-    let settings = options.settings();
+    let mut settings = options.settings();
+    if arguments.token_file.is_some() {
+        // One principal of several must not have all.
+        settings.suspended.of_principal = settings.suspended.runs.div_ceil(2);
+    }
     let http = arguments.settings(settings.capacity.runs);
     raise_file_limit(http.max_connections);
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -9,7 +9,7 @@ use crate::{
     gate::CallLimits,
     image::{DEFAULT_NAME, Recipe, Store},
     sandbox::{Budget, Capacity, LEAST_MEMORY, Limits},
-    server::{Callbacks, ReturnMode, Settings},
+    server::{Callbacks, ReturnMode, Settings, SuspendedLimits},
 };
 
 /// What the operator may set.
@@ -68,13 +68,22 @@ pub struct Options {
         help_heading = "Limits of one run"
     )]
     max_files: u64,
-    /// Runs at once, suspended ones included; more wait for their turn
+    /// Runs at once; more wait for their turn
     #[arg(long, global = true, value_name = "N", env = "CALLGATE_MAX_RUNS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Limits of the server")]
     max_runs: u32,
     /// Memory of all runs together, beyond the snapshot that they share [default: half of the machine's]
     #[arg(long, global = true, value_name = "SIZE", env = "CALLGATE_MAX_TOTAL_MEMORY", value_parser = size, help_heading = "Limits of the server")]
     max_total_memory: Option<u64>,
-    /// Which clients are asked to answer tool calls
+    /// Runs that wait for `resume_python_code`; for one more, the oldest of its client is ended
+    #[arg(long, global = true, value_name = "N", env = "CALLGATE_MAX_SUSPENDED_RUNS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Limits of the server")]
+    max_suspended_runs: u32,
+    /// Memory of the runs that wait for `resume_python_code` [default: half of --max-total-memory]
+    #[arg(long, global = true, value_name = "SIZE", env = "CALLGATE_MAX_SUSPENDED_MEMORY", value_parser = size, help_heading = "Limits of the server")]
+    max_suspended_memory: Option<u64>,
+    /// How long a run waits for `resume_python_code`
+    #[arg(long, global = true, value_name = "TIME", env = "CALLGATE_HANDLE_EXPIRY", default_value = "10m", value_parser = duration, help_heading = "Limits of the server")]
+    handle_expiry: Duration,
+    /// How clients are asked to answer tool calls
     #[arg(
         long,
         global = true,
@@ -141,6 +150,10 @@ impl Options {
     /// The settings of a server.
     #[must_use]
     pub fn settings(&self) -> Settings {
+        let memory = self
+            .max_total_memory
+            .unwrap_or_else(Budget::half_of_machine);
+        let suspended = self.max_suspended_runs;
         Settings {
             limits: Limits {
                 memory: self.max_memory,
@@ -162,9 +175,14 @@ impl Options {
             max_output: self.max_output,
             capacity: Capacity {
                 runs: self.max_runs,
-                memory: self
-                    .max_total_memory
-                    .unwrap_or_else(Budget::half_of_machine),
+                paused: suspended,
+                memory,
+            },
+            suspended: SuspendedLimits {
+                runs: suspended as usize,
+                of_principal: suspended as usize,
+                memory: self.max_suspended_memory.unwrap_or(memory / 2),
+                expiry: self.handle_expiry,
             },
             return_mode: self.return_mode,
             callbacks: self.callbacks,

@@ -12,9 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Options, Problem, progress::Bar};
 use crate::{
-    gate::{Gate, OfferedTools, Program, Route, RouteAnswer, RouteError, ToolCall},
+    gate::{
+        Batch, Gate, NoServers, OfferedTools, Program, Roads, Route, RouteAnswer, RouteError,
+        ToolCall,
+    },
     image::{Image, Store},
-    sandbox::{Run, Sandbox, Transcript},
+    sandbox::{Pause, Run, Sandbox, Transcript},
     server::{Pieces, RunOutcome, Settings, value_text},
     wasi::Stream,
 };
@@ -80,7 +83,11 @@ async fn run(sandbox: &Sandbox, source: String, settings: &Settings) -> RunOutco
     let stop = CancellationToken::new();
     let gate = Arc::new(Gate::new(
         program,
-        Arc::new(NoTools),
+        Roads {
+            route: Arc::new(NoTools),
+            batch: Batch::new(),
+            servers: Arc::new(NoServers),
+        },
         settings.call_limits.clone(),
         stop.clone(),
     ));
@@ -91,6 +98,7 @@ async fn run(sandbox: &Sandbox, source: String, settings: &Settings) -> RunOutco
             output: Box::new(transcript.clone()),
             limits: settings.limits.clone(),
             stop,
+            pause: Pause::new(),
         })
         .await;
     let calls = gate.close();

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::{pending::Answered, route::RouteError};
+
 /// Keys that an MCP `CallToolResult` may have; one more and it is an ordinary object.
 const RESULT_KEYS: [&str; 5] = [
     "content",
@@ -44,9 +46,19 @@ pub fn unwrap(result: Value) -> Result<Value, String> {
     }
 }
 
+/// What a client's answer to a call means: the error, if there is one, else the result.
+///
+/// # Errors
+/// When the answer is one, or its result says that it is.
+pub fn read(result: Option<Value>, error: Option<Value>) -> Answered {
+    match error {
+        Some(error) => Err(RouteError::Failed(error_text(&error))),
+        None => unwrap(result.unwrap_or(Value::Null)).map_err(RouteError::Failed),
+    }
+}
+
 /// The reason in an `error`: text, or an object with `message`.
-#[must_use]
-pub fn error_text(error: &Value) -> String {
+fn error_text(error: &Value) -> String {
     let message = match error {
         Value::Object(object) => object.get("message").unwrap_or(error),
         other => other,

@@ -12,11 +12,13 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
-    CallLimits, CallRecord, OfferedTools, Outcome, Stopped,
+    Batch, CallLimits, CallRecord, OfferedTools, Outcome, Roads, Stopped,
     frame::{self, Call, CallEnd},
     offered::bounded,
     precheck::{self, PlainCall},
     route::{Route, RouteError, ToolCall, TraceContext},
+    servers::{Listings, Servers},
+    standstill::{Standstill, Waits},
     submissions::Submissions,
 };
 use crate::image::abi::Answer;
@@ -28,9 +30,11 @@ const GIVEN_UP: &str = "the program gave the call up";
 pub(super) struct Calls {
     offered: OfferedTools,
     route: Arc<dyn Route>,
+    servers: Arc<dyn Servers>,
     limits: CallLimits,
     stop: CancellationToken,
     submissions: Arc<Submissions>,
+    standstill: Standstill,
     state: Mutex<State>,
 }
 
@@ -61,23 +65,35 @@ struct Admitted {
 impl Calls {
     pub(super) fn new(
         offered: OfferedTools,
-        route: Arc<dyn Route>,
+        roads: Roads,
         limits: CallLimits,
         stop: CancellationToken,
     ) -> Self {
+        let Roads {
+            route,
+            batch,
+            servers,
+        } = roads;
         Self {
             submissions: Arc::new(Submissions::new(limits.arguments)),
+            standstill: Standstill::new(batch),
             offered,
             route,
+            servers,
             limits,
             stop,
             state: Mutex::default(),
         }
     }
 
+    /// What the operator's servers have.
+    pub(super) fn listings(&self, server: Option<&str>) -> Listings {
+        self.servers.listings(server)
+    }
+
     /// What is wrong with calls that stand in the source.
     pub(super) fn precheck(&self, calls: &[PlainCall]) -> Vec<u8> {
-        precheck::answer(calls, &self.offered)
+        precheck::answer(calls, &self.offered, self.servers.as_ref())
     }
 
     /// Calls a tool and waits for its answer.
@@ -85,7 +101,11 @@ impl Calls {
         match self.admit(call) {
             Ok(admitted) => {
                 self.open(&admitted);
-                Box::pin(async move { self.carry_out(admitted).await.into_frame(None) })
+                Box::pin(async move {
+                    let request_id = admitted.call.request_id.clone();
+                    let _waits = self.standstill.wait(Waits::Call(request_id));
+                    self.carry_out(admitted).await.into_frame(None)
+                })
             }
             // Past the limit the run is being stopped: there is nothing more to tell it.
             Err(_) if self.stopped().is_some() => Box::pin(std::future::pending()),
@@ -104,7 +124,11 @@ impl Calls {
             return ready(self.begin(admitted, room));
         }
         Box::pin(async move {
-            match self.submissions.room(length).await {
+            let room = {
+                let _waits = self.standstill.wait(Waits::Room);
+                self.submissions.room(length).await
+            };
+            match room {
                 Some(room) => self.begin(admitted, room),
                 None => frame::failure("the run has ended"),
             }
@@ -120,10 +144,37 @@ impl Calls {
         frame::bytes(&json!({"ok": true, "call": number}))
     }
 
-    /// Waits until a submitted call has ended or the time is over.
-    pub(super) fn wait(&self, timeout_ms: Option<f64>) -> Answer {
-        let submissions = Arc::clone(&self.submissions);
-        Box::pin(async move { submissions.wait(timeout_ms).await })
+    /// Waits until a submitted call has ended or the time is over. `is_patient`: what would happen
+    /// when the time is over is only that the program gives up waiting.
+    pub(super) fn wait(self: Arc<Self>, timeout_ms: Option<f64>, is_patient: bool) -> Answer {
+        Box::pin(async move {
+            let can_stand_still = is_patient || timeout_ms.is_none();
+            let _waits = can_stand_still.then(|| self.standstill.wait(Waits::News));
+            self.submissions.wait(timeout_ms).await
+        })
+    }
+
+    /// Ends when every path of the program waits for calls of the batch.
+    pub(super) async fn standstill(&self) {
+        self.standstill.reached(&self.submissions).await;
+    }
+
+    /// From now on time does not count, or counts again.
+    pub(super) fn hold(&self, is_held: bool) {
+        self.submissions.hold(is_held);
+    }
+
+    /// The calls that wait for the client.
+    pub(super) fn batch(&self) -> &Arc<Batch> {
+        self.standstill.batch()
+    }
+
+    /// What has become of the calls that have ended.
+    pub(super) fn ended(&self) -> Vec<CallRecord> {
+        let state = self.lock();
+        let records = state.records.iter().enumerate();
+        let ended = records.filter(|(index, _)| !state.open.contains_key(index));
+        ended.map(|(_, record)| record.clone()).collect()
     }
 
     /// Gives up a submitted call.
@@ -194,6 +245,7 @@ impl Calls {
         let call = ToolCall {
             request_id,
             tool: call.tool.to_string(),
+            is_upstream: self.upstream(&call).is_some(),
             server: call.server.as_deref().map(str::to_owned),
             arguments: call.arguments,
             trace: TraceContext::default(),
@@ -233,8 +285,21 @@ impl Calls {
         self.lock().open.insert(admitted.record, call);
     }
 
+    /// The operator's server that the call goes to, if it goes to one.
+    fn upstream<'a>(&self, call: &'a Call<'_>) -> Option<&'a str> {
+        let server = call.server.as_deref()?;
+        self.servers.has(server).then_some(server)
+    }
+
     fn check(&self, call: &Call<'_>) -> Result<(), String> {
-        let tool = self.offered.find(&call.tool, call.server.as_deref())?;
+        let is_upstream = self.upstream(call).is_some();
+        // What a server of the operator has is known to it alone, and it may have to be started first.
+        let tool = if is_upstream {
+            None
+        } else {
+            let (server, servers) = (call.server.as_deref(), self.servers.as_ref());
+            Some(self.offered.find(&call.tool, server, servers)?)
+        };
         if !call.arguments.is_object() {
             return Err("the arguments must be an object".to_owned());
         }
@@ -244,7 +309,7 @@ impl Calls {
                 frame::DEEPEST
             ));
         }
-        tool.check(&call.arguments)
+        tool.map_or(Ok(()), |tool| tool.check(&call.arguments))
     }
 
     async fn carry_out(self: &Arc<Self>, admitted: Admitted) -> CallEnd {
@@ -259,13 +324,13 @@ impl Calls {
             // The run ended before this had its turn: nothing may be sent any more.
             None => return CallEnd::failure(RUN_ENDED.to_owned(), &request_id),
         }
-        let answer =
-            tokio::time::timeout(self.limits.tool_timeout, self.route.call(admitted.call)).await;
-        let (outcome, end) = match answer {
-            Ok(Ok(value)) => (Outcome::Answered, self.take_result(&value)),
-            Ok(Err(RouteError::Failed(reason))) => (Outcome::Failed, Err(reason)),
-            Ok(Err(RouteError::NotSent(reason))) => (Outcome::Refused, Err(reason)),
-            Err(_) => (Outcome::TimedOut, Err(format!("Tool call timeout: {tool}"))),
+        let (outcome, end) = match self.route.call(admitted.call).await {
+            Ok(value) => (Outcome::Answered, self.take_result(&value)),
+            Err(RouteError::Failed(reason)) => (Outcome::Failed, Err(reason)),
+            Err(RouteError::NotSent(reason)) => (Outcome::Refused, Err(reason)),
+            Err(RouteError::TimedOut) => {
+                (Outcome::TimedOut, Err(format!("Tool call timeout: {tool}")))
+            }
         };
         // Only one withdraws a call: this, or the end of the run.
         if self.end(given_up.record, outcome) && outcome == Outcome::TimedOut {

@@ -29,6 +29,15 @@ pub(super) enum Request<'a> {
         /// At most this long, in milliseconds.
         #[serde(default)]
         timeout_ms: Option<f64>,
+        /// When the time is over, the program will only give up waiting.
+        #[serde(default)]
+        patient: bool,
+    },
+    /// Tell what the operator's servers have.
+    Servers {
+        /// One of them, or all.
+        #[serde(default)]
+        server: Option<String>,
     },
     /// Give up a submitted call.
     Cancel {

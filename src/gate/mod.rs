@@ -4,6 +4,7 @@
 //! out by a [`Route`].
 
 mod answer;
+mod batch;
 mod calls;
 mod client;
 mod frame;
@@ -13,7 +14,10 @@ mod precheck;
 mod principal;
 mod record;
 mod route;
+mod servers;
+mod standstill;
 mod submissions;
+mod timed;
 mod violation;
 
 use std::{
@@ -28,7 +32,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    answer::unwrap as unwrap_answer,
+    answer::{read as read_answer, unwrap as unwrap_answer},
+    batch::Batch,
     client::{ClientChannel, ClientRoute},
     frame::{Finish, FinishStatus, ProgramError},
     offered::{OfferError, OfferedTools},
@@ -36,6 +41,8 @@ pub use self::{
     principal::Principal,
     record::{CallRecord, Outcome, as_milliseconds},
     route::{Route, RouteAnswer, RouteError, ToolCall, TraceContext},
+    servers::{Listings, NoServers, ServerListing, Servers},
+    timed::TimedRoute,
 };
 use self::{calls::Calls, frame::Request, precheck::PlainCall};
 use crate::image::abi::{Answer, HostCalls};
@@ -98,6 +105,16 @@ pub struct Program {
     pub global_variables: serde_json::Map<String, Value>,
 }
 
+/// The roads out of a run.
+pub struct Roads {
+    /// Takes each call to whoever answers it.
+    pub route: Arc<dyn Route>,
+    /// Where `route` puts calls that the client answers by another request.
+    pub batch: Arc<Batch>,
+    /// The operator's servers.
+    pub servers: Arc<dyn Servers>,
+}
+
 /// The gate of one run.
 pub struct Gate {
     start: Mutex<Option<Vec<u8>>>,
@@ -114,11 +131,12 @@ impl Gate {
     #[must_use]
     pub fn new(
         program: Program,
-        route: Arc<dyn Route>,
+        roads: Roads,
         limits: CallLimits,
         stop: CancellationToken,
     ) -> Self {
         let start = json!({
+            "servers": roads.servers.names(),
             "source": program.source,
             "tools": program.tools,
             "global_variables": program.global_variables,
@@ -130,7 +148,7 @@ impl Gate {
             prechecked: AtomicBool::new(false),
             largest_finish: limits.result.saturating_add(FRAME_OVERHEAD),
             largest_call: limits.arguments.saturating_add(FRAME_OVERHEAD),
-            calls: Arc::new(Calls::new(program.offered, route, limits.clone(), stop)),
+            calls: Arc::new(Calls::new(program.offered, roads, limits.clone(), stop)),
             finish: Mutex::new(None),
             limits,
         }
@@ -146,6 +164,28 @@ impl Gate {
     #[must_use]
     pub fn close(&self) -> Vec<CallRecord> {
         self.calls.close()
+    }
+
+    /// Ends when the program can't go on before the client has answered a call of the batch.
+    pub async fn standstill(&self) {
+        self.calls.standstill().await;
+    }
+
+    /// The calls that wait for the client.
+    #[must_use]
+    pub fn batch(&self) -> &Arc<Batch> {
+        self.calls.batch()
+    }
+
+    /// While the client has the calls, the program's waiting for them takes no time.
+    pub fn hold(&self, is_held: bool) {
+        self.calls.hold(is_held);
+    }
+
+    /// What has become of the calls that have ended.
+    #[must_use]
+    pub fn ended(&self) -> Vec<CallRecord> {
+        self.calls.ended()
     }
 
     /// Why the gate stopped the run, if it did.
@@ -167,6 +207,11 @@ impl Gate {
         }
         *lock(&self.finish) = Some(finish);
         frame::done()
+    }
+
+    fn servers(&self, server: Option<&str>) -> Answer {
+        let listings = self.calls.listings(server);
+        Box::pin(async move { frame::bytes(&json!({"ok": true, "servers": listings.await})) })
     }
 
     /// Once in a run, because it is work of the host that nothing counts.
@@ -228,7 +273,11 @@ impl HostCalls for Gate {
             Request::Finish(finish) => ready(self.take_finish(finish)),
             Request::Call(call) => Arc::clone(&self.calls).call(call),
             Request::Submit(call) => Arc::clone(&self.calls).submit(call, length),
-            Request::Wait { timeout_ms } => Arc::clone(&self.calls).wait(timeout_ms),
+            Request::Wait {
+                timeout_ms,
+                patient,
+            } => Arc::clone(&self.calls).wait(timeout_ms, patient),
+            Request::Servers { server } => self.servers(server.as_deref()),
             Request::Cancel { call } => ready(self.calls.cancel(call)),
         }
     }

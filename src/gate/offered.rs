@@ -1,11 +1,11 @@
 //! The tools that a client offered for a run, and the schemas of their arguments.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet, hash_map},
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
-use super::violation;
+use super::{servers::Servers, violation};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde::Deserialize;
 use serde_json::Value;
@@ -94,6 +94,8 @@ pub struct OfferedTool {
 pub struct OfferedTools {
     tools: Vec<OfferedTool>,
     by_name: HashMap<String, usize>,
+    /// Names that several servers have tools of.
+    shared_names: HashSet<String>,
 }
 
 impl OfferedTools {
@@ -112,15 +114,42 @@ impl OfferedTools {
     /// The tool of that name, or the list of what there is.
     ///
     /// # Errors
-    /// The reason for the refusal, naming what was offered.
-    pub fn find(&self, name: &str, server: Option<&str>) -> Result<&OfferedTool, String> {
-        let Some(server) = server else {
-            return self
-                .by_name
-                .get(name)
-                .map(|index| &self.tools[*index])
-                .ok_or_else(|| self.not_offered(name));
+    /// The reason for the refusal, naming what was offered, and the other `servers`.
+    pub fn find(
+        &self,
+        name: &str,
+        server: Option<&str>,
+        servers: &dyn Servers,
+    ) -> Result<&OfferedTool, String> {
+        match server {
+            Some(server) => self.find_of(server, name, servers),
+            None => self.find_plain(name, servers),
+        }
+    }
+
+    fn find_plain(&self, name: &str, servers: &dyn Servers) -> Result<&OfferedTool, String> {
+        let Some(index) = self.by_name.get(name) else {
+            return Err(self.not_offered(name, servers));
         };
+        if !self.shared_names.contains(name) {
+            return Ok(&self.tools[*index]);
+        }
+        let of_name = self.tools.iter().filter(|tool| tool.name == name);
+        let owners = of_name.map(|tool| tool.server.as_deref().unwrap_or("no server"));
+        Err(format!(
+            "more than one server offers `{}`: {}; say which with call_mcp_tool(\"SERVER\", \"{}\", …)",
+            bounded(name),
+            list(owners.collect()),
+            bounded(name)
+        ))
+    }
+
+    fn find_of(
+        &self,
+        server: &str,
+        name: &str,
+        servers: &dyn Servers,
+    ) -> Result<&OfferedTool, String> {
         let of_server = || {
             self.tools
                 .iter()
@@ -138,10 +167,12 @@ impl OfferedTools {
                 list(names)
             ));
         }
+        let own = servers.names();
         let mut servers: Vec<&str> = self
             .tools
             .iter()
             .filter_map(|tool| tool.server.as_deref())
+            .chain(own.iter().map(String::as_str))
             .collect();
         servers.sort_unstable();
         servers.dedup();
@@ -152,13 +183,22 @@ impl OfferedTools {
         ))
     }
 
-    fn not_offered(&self, name: &str) -> String {
+    fn not_offered(&self, name: &str, servers: &dyn Servers) -> String {
         let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let hint = nearest(name, names.iter().copied())
             .map(|nearest| format!(" did you mean `{nearest}`?"))
             .unwrap_or_default();
+        let own = servers.names();
+        let servers = if own.is_empty() {
+            String::new()
+        } else {
+            let own = list(own.iter().map(String::as_str).collect());
+            format!(
+                "; tools of the servers {own} are called with call_mcp_tool(\"SERVER\", \"TOOL\", …)"
+            )
+        };
         format!(
-            "no tool `{}` was offered;{hint} offered: {}",
+            "no tool `{}` was offered;{hint} offered: {}{servers}",
             bounded(name),
             list(names)
         )
@@ -200,9 +240,14 @@ impl OfferedTools {
                 }
             })?),
         };
-        self.by_name
-            .entry(entry.name.clone())
-            .or_insert(self.tools.len());
+        match self.by_name.entry(entry.name.clone()) {
+            hash_map::Entry::Occupied(_) => {
+                self.shared_names.insert(entry.name.clone());
+            }
+            hash_map::Entry::Vacant(place) => {
+                place.insert(self.tools.len());
+            }
+        }
         self.tools.push(OfferedTool {
             name: entry.name,
             server: entry.server_name,

@@ -97,12 +97,7 @@ impl PendingCalls {
         }
         let response: Response = serde_json::from_value(params)
             .map_err(|error| Dropped::Malformed(format!("`params`: {error}")))?;
-        let answered = match response.error {
-            Some(error) => Err(RouteError::Failed(answer::error_text(&error))),
-            None => {
-                answer::unwrap(response.result.unwrap_or(Value::Null)).map_err(RouteError::Failed)
-            }
-        };
+        let answered = answer::read(response.result, response.error);
         self.answer(principal, &response.request_id, answered)
     }
 

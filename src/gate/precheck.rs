@@ -9,7 +9,7 @@ use jsonschema::{ValidationError, error::ValidationErrorKind};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{frame, offered::OfferedTools, violation};
+use super::{frame, offered::OfferedTools, servers::Servers, violation};
 
 /// Problems of one call that are told.
 const TOLD: usize = 10;
@@ -40,11 +40,15 @@ const WRONG: usize = 20;
 pub(super) const LARGEST: u64 = 1 << 20;
 
 /// The frame that tells, for each call, what is wrong with it.
-pub(super) fn answer(calls: &[PlainCall], offered: &OfferedTools) -> Vec<u8> {
+pub(super) fn answer(
+    calls: &[PlainCall],
+    offered: &OfferedTools,
+    servers: &dyn Servers,
+) -> Vec<u8> {
     let mut wrong = 0;
     let mut found = Vec::new();
     for call in calls.iter().take(CHECKED) {
-        let problems = problems(call, offered);
+        let problems = problems(call, offered, servers);
         wrong += usize::from(!problems.is_empty());
         found.push(problems);
         if wrong == WRONG {
@@ -56,8 +60,12 @@ pub(super) fn answer(calls: &[PlainCall], offered: &OfferedTools) -> Vec<u8> {
 }
 
 /// What would make the call fail whatever the unknown values are.
-fn problems(call: &PlainCall, offered: &OfferedTools) -> Vec<String> {
-    let tool = match offered.find(&call.tool, call.server.as_deref()) {
+fn problems(call: &PlainCall, offered: &OfferedTools, servers: &dyn Servers) -> Vec<String> {
+    let server = call.server.as_deref();
+    if server.is_some_and(|server| servers.has(server)) {
+        return Vec::new();
+    }
+    let tool = match offered.find(&call.tool, server, servers) {
         Ok(tool) => tool,
         Err(reason) => return vec![reason],
     };

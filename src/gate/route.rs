@@ -13,6 +13,8 @@ pub struct ToolCall {
     pub tool: String,
     /// The server that the tool belongs to, if the code named one.
     pub server: Option<String>,
+    /// Whether that is one of the operator's own servers.
+    pub is_upstream: bool,
     /// The arguments: an object that satisfies the tool's schema.
     pub arguments: Value,
     /// The trace that the call is part of.
@@ -37,6 +39,9 @@ pub enum RouteError {
     /// It could not be sent: nothing has happened.
     #[error("{0}")]
     NotSent(String),
+    /// No answer came in time: it may have happened.
+    #[error("no answer came in time")]
+    TimedOut,
 }
 
 /// The answer to a call, under way.

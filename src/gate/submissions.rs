@@ -9,6 +9,7 @@ use std::{
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::AbortHandle,
+    time::Instant,
 };
 
 use super::frame;
@@ -39,6 +40,10 @@ struct State {
     /// The frames that tell of ended calls.
     done: VecDeque<Vec<u8>>,
     last_number: u64,
+    /// Since when no time counts.
+    held_since: Option<Instant>,
+    /// For how long no time counted before that.
+    held: Duration,
 }
 
 impl Submissions {
@@ -102,18 +107,51 @@ impl Submissions {
             tokio::task::yield_now().await;
             return frame::ended(&self.take_done().0);
         }
-        let deadline = tokio::time::Instant::now() + timeout;
+        let start = Instant::now();
+        let held_before = self.lock().held;
         loop {
             let (done, under_way) = self.take_done();
             let for_ever_in_vain = !under_way && timeout_ms.is_none();
             if !done.is_empty() || for_ever_in_vain {
                 return frame::ended(&done);
             }
+            let held = match self.held() {
+                Some(held) => held.saturating_sub(held_before),
+                None => LONGEST_WAIT,
+            };
             let news = self.ended.notified();
+            let deadline = start + timeout + held;
             if tokio::time::timeout_at(deadline, news).await.is_err() {
                 return frame::ended(&[]);
             }
         }
+    }
+
+    /// From now on the time of `wait` does not count, or counts again.
+    pub(super) fn hold(&self, is_held: bool) {
+        let mut state = self.lock();
+        if is_held {
+            state.held_since.get_or_insert_with(Instant::now);
+        } else if let Some(since) = state.held_since.take() {
+            state.held += since.elapsed();
+        }
+        self.ended.notify_one();
+    }
+
+    /// How much time has not counted; `None` if none does now.
+    fn held(&self) -> Option<Duration> {
+        let state = self.lock();
+        state.held_since.is_none().then_some(state.held)
+    }
+
+    /// How many calls have not ended.
+    pub(super) fn under_way(&self) -> usize {
+        self.lock().under_way.len()
+    }
+
+    /// Whether calls have ended of which `wait` has not told.
+    pub(super) fn has_news(&self) -> bool {
+        !self.lock().done.is_empty()
     }
 
     /// Gives one up.

@@ -7,6 +7,7 @@ use std::sync::{
 
 use wasmtime::ResourceLimiter;
 
+use super::pause::Pause;
 use crate::wasi::MemoryBudget;
 
 /// A number of bytes that many runs share. A thousand runs may exist at once; that does not mean
@@ -57,17 +58,14 @@ impl MemoryBudget for Budget {
 /// Keeps one guest's memory within its own limit and within the budget.
 pub(super) struct MemoryLimiter {
     limit: u64,
-    held: u64,
     budget: Arc<Budget>,
+    /// Knows how much the guest holds.
+    run: Arc<Pause>,
 }
 
 impl MemoryLimiter {
-    pub(super) fn new(limit: u64, budget: Arc<Budget>) -> Self {
-        Self {
-            limit,
-            held: 0,
-            budget,
-        }
+    pub(super) fn new(limit: u64, budget: Arc<Budget>, run: Arc<Pause>) -> Self {
+        Self { limit, budget, run }
     }
 }
 
@@ -88,7 +86,7 @@ impl ResourceLimiter for MemoryLimiter {
         let growth = (desired - current) as u64;
         let granted = self.budget.reserve(growth);
         if granted {
-            self.held += growth;
+            self.run.grow(growth);
         }
         Ok(granted)
     }
@@ -105,6 +103,6 @@ impl ResourceLimiter for MemoryLimiter {
 
 impl Drop for MemoryLimiter {
     fn drop(&mut self) {
-        self.budget.release(self.held);
+        self.budget.release(self.run.memory());
     }
 }

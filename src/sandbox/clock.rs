@@ -33,6 +33,11 @@ impl CpuClock {
         Duration::from_nanos(self.spent_ns.load(Ordering::Relaxed) + running)
     }
 
+    /// The time of the polls that are over; may be asked by any thread.
+    pub(super) fn spent(&self) -> Duration {
+        Duration::from_nanos(self.spent_ns.load(Ordering::Relaxed))
+    }
+
     fn enter(&self) {
         self.entered_ns.store(thread_cpu_ns(), Ordering::Relaxed);
     }

@@ -7,13 +7,11 @@ mod budget;
 mod clock;
 mod heap;
 mod limits;
+mod pause;
 mod ticker;
 mod transcript;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +22,7 @@ use wasmtime::{
 pub use self::{
     budget::Budget,
     limits::{LEAST_MEMORY, Limits},
+    pause::Pause,
     transcript::{Listener, Printed, Transcript},
 };
 use self::{
@@ -66,8 +65,10 @@ struct Shared {
 /// How large the sandbox may become.
 #[derive(Debug, Clone, Copy)]
 pub struct Capacity {
-    /// Runs that exist at once, suspended ones included.
+    /// Runs at once.
     pub runs: u32,
+    /// Runs that are paused meanwhile.
+    pub paused: u32,
     /// Memory of all runs together, beyond the snapshot that they share (bytes).
     pub memory: u64,
 }
@@ -82,6 +83,8 @@ pub struct Run {
     pub limits: Limits,
     /// Stops it from outside.
     pub stop: CancellationToken,
+    /// Stops its time.
+    pub pause: Arc<Pause>,
 }
 
 /// How a run ended, as far as the sandbox can tell.
@@ -136,7 +139,7 @@ impl Sandbox {
     /// # Errors
     /// When the image does not load or the machine refuses the address space.
     pub fn new(image: &Image, capacity: Capacity) -> Result<Self, ImageError> {
-        let engine = pooled_engine(capacity.runs)?;
+        let engine = pooled_engine(capacity.runs.saturating_add(capacity.paused))?;
         let guest = Guest::link(&engine, image.runtime.code(&engine)?)?;
         let state = image.state(&engine)?;
         let ticker = Ticker::start(&engine).map_err(wasmtime::Error::from)?;
@@ -173,13 +176,15 @@ impl Sandbox {
         let capacity = self.capacity;
         let running = move || capacity.saturating_sub(slots.available_permits());
         heap.begun(running());
+        let pause = Arc::clone(&run.pause);
+        pause.take_slot(Arc::clone(&self.slots), slot);
         let stop_on_drop = run.stop.clone().drop_guard();
         self.executor.spawn(async move {
             let (ended, remains) = shared.execute(run).await;
             // The answer first: taking the instance apart is nobody's wait.
             let _ = report.send(ended);
             drop(remains);
-            drop(slot);
+            pause.leave_slot();
             if heap.ended(running()) {
                 tokio::time::sleep(heap::QUIET).await;
                 if running() == 0 {
@@ -217,9 +222,12 @@ impl Sandbox {
 impl Shared {
     /// The report, and what is to be dropped after it was sent.
     async fn execute(&self, run: Run) -> (Report, Option<Store<RunState>>) {
-        let start = Instant::now();
         let clock = Arc::new(CpuClock::default());
-        let mut store = self.store(run.host_calls, run.output, &run.limits, Arc::clone(&clock));
+        let pause = Arc::clone(&run.pause);
+        pause.start(&clock);
+        let limits = run.limits.clone();
+        let stop = run.stop.clone();
+        let mut store = self.store(run, Arc::clone(&clock));
         let guest = async {
             let instance = match self.guest.instantiate(&mut store, &self.state).await {
                 Ok(instance) => instance,
@@ -232,30 +240,31 @@ impl Shared {
         let metered = Metered {
             guest: Box::pin(guest),
             clock: Arc::clone(&clock),
-            limit: run.limits.cpu,
+            limit: limits.cpu,
             ticker: Arc::clone(&self.ticker),
         };
         let ending = tokio::select! {
             biased;
-            () = run.stop.cancelled() => Ending::Stopped,
-            () = tokio::time::sleep(run.limits.run) => Ending::TimeLimit,
+            () = stop.cancelled() => Ending::Stopped,
+            () = pause.out_of_time(limits.run) => Ending::TimeLimit,
             ended = metered => ended.unwrap_or(Ending::CpuLimit),
         };
         let report = Report {
             ending,
-            elapsed: start.elapsed(),
+            elapsed: pause.elapsed(),
             cpu: clock.elapsed(),
         };
         (report, Some(store))
     }
 
-    fn store(
-        &self,
-        host_calls: Arc<dyn HostCalls>,
-        output: Box<dyn Output>,
-        limits: &Limits,
-        clock: Arc<CpuClock>,
-    ) -> Store<RunState> {
+    fn store(&self, run: Run, clock: Arc<CpuClock>) -> Store<RunState> {
+        let Run {
+            host_calls,
+            output,
+            limits,
+            pause,
+            ..
+        } = run;
         let scratch = ScratchLimits {
             bytes: limits.scratch,
             files: limits.files,
@@ -264,8 +273,12 @@ impl Shared {
         let budget: Arc<dyn MemoryBudget> = Arc::clone(&self.budget) as _;
         let cpu_time = Box::new(move || clock.elapsed());
         let wasi = Wasi::new(Arc::clone(&self.library), scratch, output, budget, cpu_time)
-            .with_monotonic_start(limits::MONOTONIC_START);
-        let limiter = MemoryLimiter::new(limits.memory, Arc::clone(&self.budget));
+            .with_monotonic_start(limits::MONOTONIC_START)
+            .with_pauses({
+                let pause = Arc::clone(&pause);
+                Box::new(move || pause.total())
+            });
+        let limiter = MemoryLimiter::new(limits.memory, Arc::clone(&self.budget), pause);
         let mut store = Store::new(
             &self.engine,
             RunState {

@@ -10,7 +10,7 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::gate::{ClientChannel, Route, RouteAnswer, RouteError, ToolCall, TraceContext};
+use crate::gate::{ClientChannel, ToolCall, TraceContext};
 
 /// `_meta` key that names the `tools/call` request a callback belongs to.
 const ORIGINATING_REQUEST: &str = "callgate/originatingRequestId";
@@ -115,17 +115,4 @@ impl ClientChannel for PeerChannel {
         // The receiver lives until the last channel is dropped.
         let _ = self.withdrawals.send(Withdrawal::Send(notification));
     }
-}
-
-/// Where nobody would answer: every call fails at once and says what would help.
-pub struct Refusing(pub &'static str);
-
-impl Route for Refusing {
-    fn call(&self, _: ToolCall) -> RouteAnswer {
-        Box::pin(std::future::ready(Err(RouteError::NotSent(
-            self.0.to_owned(),
-        ))))
-    }
-
-    fn withdraw(&self, _: &str, _: &str) {}
 }

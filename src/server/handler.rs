@@ -1,4 +1,4 @@
-//! The MCP server: one tool, answered by the sandbox.
+//! The MCP server: its tools, answered by the sandbox.
 #![expect(
     deprecated,
     reason = "logging is deprecated from 2026-07-28 on; clients of every revision may still ask for it"
@@ -20,7 +20,13 @@ use rmcp::{
 };
 use serde_json::Map;
 
-use super::{message::CALL_METHOD, request::Request, schema, service::Service};
+use super::{
+    message::CALL_METHOD,
+    request::{Caller, Request},
+    road::Hearing,
+    schema,
+    service::Service,
+};
 
 /// The MCP server of one connection or session; cheap to clone, all clones are the same.
 #[derive(Clone)]
@@ -28,6 +34,8 @@ pub struct Callgate {
     service: Arc<Service>,
     /// The least severe log messages that the client asked for, if it has asked.
     level: Arc<Mutex<Option<LoggingLevel>>>,
+    /// Whether it answers tool calls.
+    hearing: Arc<Hearing>,
 }
 
 impl Callgate {
@@ -37,7 +45,17 @@ impl Callgate {
         Self {
             service,
             level: Arc::default(),
+            hearing: Arc::default(),
         }
+    }
+
+    /// The tools, the same for every client.
+    fn tools(&self) -> Vec<Tool> {
+        let mut tools = vec![schema::run_python_code()];
+        if self.service.settings.callbacks.allows_resumption() {
+            tools.push(schema::resume_python_code());
+        }
+        tools
     }
 
     fn level(&self) -> MutexGuard<'_, Option<LoggingLevel>> {
@@ -67,13 +85,11 @@ impl ServerHandler for Callgate {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(vec![
-            schema::run_python_code(),
-        ]))
+        Ok(ListToolsResult::with_all_items(self.tools()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        (name == schema::RUN_PYTHON_CODE).then(schema::run_python_code)
+        self.tools().into_iter().find(|tool| tool.name == name)
     }
 
     async fn call_tool(
@@ -81,18 +97,36 @@ impl ServerHandler for Callgate {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if request.name != schema::RUN_PYTHON_CODE {
+        let Some(tool) = self.get_tool(&request.name) else {
+            let tools = self.tools();
+            let names: Vec<String> = tools
+                .iter()
+                .map(|tool| format!("`{}`", tool.name))
+                .collect();
             let message = format!(
-                "unknown tool `{}`; this server has `{}`",
+                "unknown tool `{}`; this server has {}",
                 request.name,
-                schema::RUN_PYTHON_CODE
+                names.join(" and ")
             );
             return Err(ErrorData::invalid_params(message, None));
-        }
+        };
         let arguments = request.arguments.unwrap_or_default();
-        let level = context.meta.log_level().or(*self.level());
-        let request = Request::new(&self.service, level, context);
-        Ok(request.answer(arguments).await.into())
+        let caller = Caller {
+            level: context.meta.log_level().or(*self.level()),
+            hearing: Arc::clone(&self.hearing),
+            context,
+        };
+        let call = Request::new(&self.service, &tool.name, caller);
+        if tool.name == schema::RESUME_PYTHON_CODE {
+            return Ok(call.resume(arguments).await);
+        }
+        match request.request_state {
+            Some(state) => {
+                let responses = request.input_responses.unwrap_or_default();
+                Ok(call.retry(state, responses).await)
+            }
+            None => Ok(call.run(arguments).await),
+        }
     }
 
     async fn set_level(

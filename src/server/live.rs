@@ -15,10 +15,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{audience::Audience, lines::Lines};
+use super::{audience::Audience, lines::Lines, link::Link};
 use crate::{
     gate::{Route, RouteAnswer, RouteError, ToolCall},
-    sandbox::Listener,
     wasi::Stream,
 };
 
@@ -118,20 +117,16 @@ impl Drop for Live {
 
 impl Ear {
     /// Hears what the program prints.
-    #[must_use]
-    pub fn listener(&self) -> Listener {
-        let ear = self.clone();
-        Box::new(move |stream, bytes| {
-            let mut state = ear.lock();
-            let state = &mut *state;
-            let mut lines = std::mem::take(state.lines(stream));
-            let before = state.heard;
-            lines.feed(bytes, |line| state.push(Heard::Line(stream, line)));
-            *state.lines(stream) = lines;
-            if state.heard > before {
-                ear.0.news.notify_one();
-            }
-        })
+    pub fn print(&self, stream: Stream, bytes: &[u8]) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let mut lines = std::mem::take(state.lines(stream));
+        let before = state.heard;
+        lines.feed(bytes, |line| state.push(Heard::Line(stream, line)));
+        *state.lines(stream) = lines;
+        if state.heard > before {
+            self.0.news.notify_one();
+        }
     }
 
     fn call(&self, text: String) {
@@ -262,15 +257,15 @@ impl Pace {
 pub struct ToldRoute {
     /// The route itself.
     pub route: Arc<dyn Route>,
-    /// Who hears of it.
-    pub ear: Ear,
+    /// Knows who hears of it.
+    pub link: Link,
 }
 
 impl Route for ToldRoute {
     fn call(&self, call: ToolCall) -> RouteAnswer {
-        self.ear.call(format!("{} called", call.tool));
+        tell_of_call(&self.link, || format!("{} called", call.tool));
         let told = ToldCall {
-            ear: self.ear.clone(),
+            link: self.link.clone(),
             tool: call.tool.clone(),
             end: "given up",
         };
@@ -283,6 +278,7 @@ impl Route for ToldRoute {
                 Ok(_) => "answered",
                 Err(RouteError::Failed(_)) => "failed",
                 Err(RouteError::NotSent(_)) => "refused",
+                Err(RouteError::TimedOut) => "timed out",
             };
             answer
         })
@@ -295,13 +291,19 @@ impl Route for ToldRoute {
 
 /// Tells of a call's end, also if that is only that nobody waits for it any more.
 struct ToldCall {
-    ear: Ear,
+    link: Link,
     tool: String,
     end: &'static str,
 }
 
 impl Drop for ToldCall {
     fn drop(&mut self) {
-        self.ear.call(format!("{} {}", self.tool, self.end));
+        tell_of_call(&self.link, || format!("{} {}", self.tool, self.end));
+    }
+}
+
+fn tell_of_call(link: &Link, text: impl FnOnce() -> String) {
+    if let Some(ear) = link.ear() {
+        ear.call(text());
     }
 }

@@ -1,22 +1,31 @@
 //! MCP: the tool, its results, its notifications, and the transports.
 
+mod active;
 mod admission;
+mod answers;
+mod arguments;
 mod audience;
 mod channel;
+mod dispatch;
+mod elicit;
 mod handler;
 pub mod http;
 mod lines;
+mod link;
 mod live;
 mod loader;
 mod message;
 mod metrics;
 mod outcome;
 mod request;
+mod road;
 mod schema;
 mod service;
 mod settings;
 mod stdio;
+mod suspended;
 mod trace;
+mod waiting;
 
 pub use self::{
     admission::AdmissionLimits,
@@ -26,5 +35,6 @@ pub use self::{
     service::Service,
     settings::{Callbacks, ReturnMode, Settings},
     stdio::serve as serve_stdio,
+    suspended::SuspendedLimits,
     trace::TARGET as TRACE_TARGET,
 };

@@ -328,7 +328,8 @@ fn limit_error(ending: &Ending, stopped: Option<Stopped>, settings: &Settings) -
     }
 }
 
-fn section(text: &mut String, tag: &str, content: &str) {
+/// Adds a section.
+pub(super) fn section(text: &mut String, tag: &str, content: &str) {
     let _ = write!(text, "\n<{tag}>\n{}\n</{tag}>", escaped(tag, content));
 }
 
@@ -340,7 +341,7 @@ fn escaped(tag: &str, content: &str) -> String {
                 .ok()
                 .map(|regex| (tag, regex))
         };
-        ["output", "return_value", "error", "tool_calls"]
+        ["output", "return_value", "error", "tool_calls", "pending"]
             .into_iter()
             .filter_map(tag)
             .collect()

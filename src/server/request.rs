@@ -1,4 +1,5 @@
-//! One `run_python_code` request, from its arguments to its result.
+//! One request about a run: it begins one or continues one, and attends to it until it ends or waits for
+//! the client.
 #![expect(
     deprecated,
     reason = "logging is deprecated from 2026-07-28 on; clients of every revision may still ask for it"
@@ -8,42 +9,52 @@ use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     RoleServer,
-    model::{CallToolResult, LoggingLevel, ProgressNotificationParam, ProtocolVersion},
+    model::{
+        CallToolResponse, InputRequiredResult, InputResponses, LoggingLevel,
+        ProgressNotificationParam,
+    },
     service::RequestContext,
 };
 use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
+    active::{ActiveRun, Next},
     admission::Ticket,
+    answers::{self, Answer},
+    arguments,
     audience::Audience,
-    channel::{PeerChannel, Refusing},
-    live::{Live, ToldRoute},
-    metrics::CountedRoute,
+    channel::PeerChannel,
+    elicit,
+    link::{Attendant, HeardRoute, Link},
+    live::Live,
     outcome::{Pieces, RunOutcome},
-    schema,
+    road::{Client, Hearing, Road},
+    schema::{RESUME_PYTHON_CODE, RUN_PYTHON_CODE},
     service::Service,
-    settings::Callbacks,
-    trace::{RunTrace, TracedRoute},
+    suspended,
+    trace::RunTrace,
+    waiting::WaitingRun,
 };
 use crate::{
-    gate::{ClientRoute, Gate, OfferedTools, Principal, Program, Route},
+    gate::{ClientRoute, Principal, Program, Route, TimedRoute},
     image::progress::Step,
-    sandbox::{Run, Sandbox, Transcript},
+    sandbox::Sandbox,
 };
-
-/// The first revision whose clients must declare that they answer callbacks.
-const FIRST_DECLARING_REVISION: &str = "2026-07-28";
 
 /// Withdrawals of a cancelled run go out at once, or never.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-const NOT_ASKED: &str = "this client has not declared that it answers tool calls. It can declare the capability \
-     extension `callgate/tool-callbacks`, or the operator can start callgate with `--callbacks notify`";
-const REFUSED: &str =
-    "this server was started with `--callbacks refuse`: code may not call the client's tools";
+/// What a request needs of the connection that it came by.
+pub struct Caller {
+    /// The least severe log messages that the client wants, if it wants any.
+    pub level: Option<LoggingLevel>,
+    /// What is known of whether it answers notifications.
+    pub hearing: Arc<Hearing>,
+    /// The request.
+    pub context: RequestContext<RoleServer>,
+}
 
 /// A request, and what it needs of the server.
 pub struct Request<'a> {
@@ -52,76 +63,129 @@ pub struct Request<'a> {
     principal: Principal,
     /// What let it in, if there was a door.
     ticket: Option<Arc<Ticket>>,
-    /// Stops the run, also when the server ends.
-    stop: CancellationToken,
-    /// The least severe log messages that the client wants, if it wants any.
-    level: Option<LoggingLevel>,
     trace: RunTrace,
-    context: RequestContext<RoleServer>,
+    caller: Caller,
+}
+
+/// What a request is answered with.
+enum Reply {
+    /// The run is over.
+    Ended(Box<RunOutcome>),
+    /// It waits for the client, who is to come back with the handle.
+    Waiting(Box<WaitingRun>),
+    /// It waits for the client, who is to make the same request again with its answers.
+    InputRequired(InputRequiredResult),
 }
 
 impl<'a> Request<'a> {
-    /// A request as it came.
+    /// A call of `tool` as it came.
     #[must_use]
-    pub fn new(
-        service: &'a Service,
-        level: Option<LoggingLevel>,
-        context: RequestContext<RoleServer>,
-    ) -> Self {
-        let http = context.extensions.get::<http::request::Parts>();
+    pub fn new(service: &'a Service, tool: &str, caller: Caller) -> Self {
+        let http = caller.context.extensions.get::<http::request::Parts>();
         let http = http.map(|parts| &parts.extensions);
         let principal = http.and_then(|of| of.get::<Principal>());
         Self {
             service,
             principal: principal.cloned().unwrap_or_else(Principal::anonymous),
             ticket: http.and_then(|of| of.get::<Arc<Ticket>>()).cloned(),
-            stop: service.stop.child_token(),
-            level,
-            trace: RunTrace::begin(&context),
-            context,
+            trace: RunTrace::begin(tool, &caller.context),
+            caller,
         }
     }
 
-    /// Runs the program and answers with its result.
-    pub async fn answer(self, arguments: Map<String, Value>) -> CallToolResult {
-        let _active = self.service.metrics.request();
-        let outcome = match program(arguments) {
-            Ok(program) => {
-                let span = self.trace.span().clone();
-                self.run(program).instrument(span).await
-            }
-            Err(message) => RunOutcome::refused(message),
+    /// Answers a call of `run_python_code`.
+    pub async fn run(self, arguments: Map<String, Value>) -> CallToolResponse {
+        let reply = match arguments::program(arguments) {
+            Ok(program) => self.traced(self.begin(program)).await,
+            Err(message) => refused(message, RUN_PYTHON_CODE),
         };
-        self.service.metrics.ended(&outcome);
-        self.trace.end(&outcome);
-        outcome.into_result(self.service.settings.return_mode)
+        self.finish(reply)
     }
 
-    async fn run(&self, program: Program) -> RunOutcome {
+    /// Answers a call of `resume_python_code`.
+    pub async fn resume(self, arguments: Map<String, Value>) -> CallToolResponse {
+        let reply = match arguments::resumption(arguments) {
+            Ok((handle, answers)) => self.traced(self.go_on(&handle, answers)).await,
+            Err(message) => refused(message, RESUME_PYTHON_CODE),
+        };
+        self.finish(reply)
+    }
+
+    /// Answers a request that is made again, with what an `input_required` result asked for.
+    pub async fn retry(self, state: String, responses: InputResponses) -> CallToolResponse {
+        let reply = match elicit::answers(responses) {
+            Ok(answers) => self.traced(self.go_on(&state, answers)).await,
+            Err(message) => refused(message, RUN_PYTHON_CODE),
+        };
+        self.finish(reply)
+    }
+
+    async fn traced(&self, reply: impl Future<Output = Reply>) -> Reply {
+        let _active = self.service.metrics.request();
+        reply.instrument(self.trace.span().clone()).await
+    }
+
+    fn finish(self, reply: Reply) -> CallToolResponse {
+        let mode = self.service.settings.return_mode;
+        match reply {
+            Reply::Ended(outcome) => {
+                self.service.metrics.ended(&outcome);
+                self.trace.end(&outcome);
+                outcome.into_result(mode).into()
+            }
+            Reply::Waiting(waiting) => waiting.into_result(mode).into(),
+            Reply::InputRequired(required) => required.into(),
+        }
+    }
+
+    async fn begin(&self, program: Program) -> Reply {
         let mut steps = 0;
         let sandbox = tokio::select! {
             sandbox = self.sandbox(&mut steps) => sandbox,
-            () = self.context.ct.cancelled() => return RunOutcome::cancelled(),
+            () = self.caller.context.ct.cancelled() => return ended(RunOutcome::cancelled()),
         };
         let sandbox = match sandbox {
             Ok(sandbox) => sandbox,
-            Err(reason) => return RunOutcome::internal(reason),
+            Err(reason) => return ended(RunOutcome::internal(reason)),
         };
         let _turn = tokio::select! {
             turn = self.turn() => turn,
-            () = self.context.ct.cancelled() => return RunOutcome::cancelled(),
+            () = self.caller.context.ct.cancelled() => return ended(RunOutcome::cancelled()),
         };
-        let live = self.live(steps);
-        let channel = PeerChannel::open(self.context.peer.clone(), self.context.id.clone());
-        let mut route = self.route(Arc::clone(&channel));
-        if let Some(live) = &live {
-            let ear = live.ear().clone();
-            route = Arc::new(ToldRoute { route, ear });
-        }
-        route = CountedRoute::new(route, Arc::clone(&self.service.metrics));
+        let link = Link::default();
         let trace = self.trace.clone();
-        route = Arc::new(TracedRoute { route, trace });
-        let pieces = self.execute(&sandbox, program, route, live.as_ref()).await;
+        let start = || ActiveRun::start(self.service, sandbox, program, link.clone(), trace);
+        self.attend(&link, steps, start).await
+    }
+
+    async fn go_on(&self, handle: &str, answers: Vec<Answer>) -> Reply {
+        let check = |run: &ActiveRun| answers::check(&answers, run);
+        let taken = self.service.suspended.take(&self.principal, handle, check);
+        let run = match taken {
+            Ok(run) => run,
+            Err(message) => return refused(message, RESUME_PYTHON_CODE),
+        };
+        let cancelled = self.caller.context.ct.cancelled();
+        let _turn = tokio::select! {
+            turn = async { let turn = self.turn().await; suspended::resume(&run).await; turn } => turn,
+            () = cancelled => return ended(RunOutcome::cancelled()),
+        };
+        let link = run.link.clone();
+        let start = || {
+            answers::deliver(answers, run.gate.batch());
+            run
+        };
+        self.attend(&link, 0, start).await
+    }
+
+    /// Attends to the run that `start` starts or lets go on, until it ends or waits for the client.
+    async fn attend(&self, link: &Link, steps: u32, start: impl FnOnce() -> ActiveRun) -> Reply {
+        let context = &self.caller.context;
+        let live = self.live(steps);
+        let channel = PeerChannel::open(context.peer.clone(), context.id.clone());
+        link.connect(self.attendant(live.as_ref(), Arc::clone(&channel)));
+        let end = self.until_end(start()).await;
+        link.disconnect();
         tokio::select! {
             () = channel.flush() => {}
             // Where the connection is gone, nothing can be sent any more.
@@ -131,75 +195,153 @@ impl<'a> Request<'a> {
             tokio::select! {
                 biased;
                 // Nobody wants to hear of a request any more that was cancelled.
-                () = self.context.ct.cancelled() => {}
+                () = context.ct.cancelled() => {}
                 () = live.finish() => {}
             }
         }
-        let outcome = RunOutcome::new(pieces, &self.service.settings);
-        if self.context.ct.is_cancelled() {
-            self.log_cancelled(&outcome);
+        let reply = match end {
+            End::Pieces(pieces) => ended(RunOutcome::new(*pieces, &self.service.settings)),
+            End::Reply(reply) => reply,
+        };
+        if context.ct.is_cancelled() {
+            self.log_cancelled(&reply);
         }
-        outcome
+        reply
+    }
+
+    async fn until_end(&self, mut run: ActiveRun) -> End {
+        let cancelled = &self.caller.context.ct;
+        loop {
+            let next = tokio::select! {
+                biased;
+                next = run.next() => next,
+                () = cancelled.cancelled() => return End::Pieces(run.stop().await),
+            };
+            if let Next::Ended(pieces) = next {
+                return End::Pieces(pieces);
+            }
+            if run.link.road() == Road::Elicit && !self.is_modern() {
+                if let Some(pieces) = self.elicit(&mut run).await {
+                    return End::Pieces(pieces);
+                }
+                continue;
+            }
+            match self.suspend(run) {
+                Ok(reply) => return End::Reply(reply),
+                Err(back) => run = *back,
+            }
+        }
+    }
+
+    /// Gives the run out of the hand until the client comes back; where that can't be, its calls fail and it
+    /// goes on.
+    fn suspend(&self, mut run: ActiveRun) -> Result<Reply, Box<ActiveRun>> {
+        let elicits = run.link.road() == Road::Elicit;
+        run.rounds += 1;
+        if elicits && run.rounds > elicit::ROUNDS {
+            run.gate.batch().refuse(elicit::TOO_MANY_ROUNDS);
+            return Err(Box::new(run));
+        }
+        let waiting = WaitingRun {
+            handle: String::new(),
+            expiry: self.service.suspended.expiry(),
+            pending: run.gate.batch().calls(),
+            printed: run.transcript.printed(),
+            calls: run.gate.ended(),
+            elapsed: run.pause.elapsed(),
+            cpu: run.pause.cpu(),
+        };
+        run.link.disconnect();
+        let link = run.link.clone();
+        let handle = match self.service.suspended.keep(&self.principal, run) {
+            Ok(handle) => handle,
+            Err((run, reason)) => {
+                tracing::warn!(principal = %self.principal, "a run was not suspended: {reason}");
+                run.gate.batch().refuse(&reason);
+                return Err(run);
+            }
+        };
+        if !elicits {
+            return Ok(Reply::Waiting(Box::new(WaitingRun { handle, ..waiting })));
+        }
+        drop(link);
+        match elicit::input_required(handle, &waiting.pending) {
+            Ok(required) => Ok(Reply::InputRequired(required)),
+            Err(reason) => Ok(ended(RunOutcome::internal(reason))),
+        }
+    }
+
+    /// Asks for all calls that wait by requests of the server's own; the pieces of the run if it ends
+    /// meanwhile.
+    async fn elicit(&self, run: &mut ActiveRun) -> Option<Box<Pieces>> {
+        let calls = run.gate.batch().calls();
+        let peer = &self.caller.context.peer;
+        let asked = calls.iter().map(|call| async move {
+            let answered = elicit::ask(peer, call).await;
+            answered.unwrap_or_else(|error| Answer {
+                request_id: call.request_id.clone(),
+                result: None,
+                error: Some(Value::String(error)),
+            })
+        });
+        let report = tokio::select! {
+            answered = futures::future::join_all(asked) => {
+                answers::deliver(answered, run.gate.batch());
+                return None;
+            }
+            () = self.caller.context.ct.cancelled() => run.stop().await,
+            pieces = run.ended() => pieces,
+        };
+        Some(report)
+    }
+
+    /// What the run is to know of this request.
+    fn attendant(&self, live: Option<&Live>, channel: Arc<PeerChannel>) -> Attendant {
+        let hearing = Arc::clone(&self.caller.hearing);
+        let client = ClientRoute {
+            pending: Arc::clone(&self.service.pending),
+            principal: self.principal.clone(),
+            channel,
+        };
+        let timed = TimedRoute {
+            route: Arc::new(client),
+            timeout: self.service.settings.call_limits.tool_timeout,
+        };
+        let notify: Arc<dyn Route> = Arc::new(HeardRoute {
+            route: Arc::new(timed),
+            hearing: Arc::clone(&hearing),
+        });
+        Attendant {
+            callbacks: self.service.settings.callbacks,
+            client: Client::of(&self.caller.context, &hearing),
+            hearing,
+            notify,
+            ear: live.map(|live| live.ear().clone()),
+        }
+    }
+
+    fn is_modern(&self) -> bool {
+        Client::of(&self.caller.context, &self.caller.hearing).is_modern()
     }
 
     /// Ends some time after the request was cancelled.
     async fn given_up(&self) {
-        self.context.ct.cancelled().await;
+        self.caller.context.ct.cancelled().await;
         tokio::time::sleep(LAST_WORDS).await;
-    }
-
-    async fn execute(
-        &self,
-        sandbox: &Sandbox,
-        program: Program,
-        route: Arc<dyn Route>,
-        live: Option<&Live>,
-    ) -> Pieces {
-        let settings = &self.service.settings;
-        let gate = Arc::new(Gate::new(
-            program,
-            route,
-            settings.call_limits.clone(),
-            self.stop.clone(),
-        ));
-        let listener = live.map(|live| live.ear().listener());
-        let transcript = Transcript::new(settings.max_output, listener);
-        let run = Run {
-            host_calls: Arc::clone(&gate) as _,
-            output: Box::new(transcript.clone()),
-            limits: settings.limits.clone(),
-            stop: self.stop.clone(),
-        };
-        let running = sandbox.run(run);
-        tokio::pin!(running);
-        let report = tokio::select! {
-            report = &mut running => report,
-            () = self.context.ct.cancelled() => {
-                self.stop.cancel();
-                running.await
-            }
-        };
-        let calls = gate.close();
-        Pieces {
-            report,
-            finish: gate.finish(),
-            stopped: gate.stopped(),
-            calls,
-            printed: transcript.printed(),
-        }
     }
 
     /// The sandbox; while it is being made, the client hears of it if it asked to. Counts what it
     /// was told.
     async fn sandbox(&self, steps: &mut u32) -> Result<Arc<Sandbox>, String> {
-        let token = self.context.meta.get_progress_token();
+        let context = &self.caller.context;
+        let token = context.meta.get_progress_token();
         let loading = self.service.loader.sandbox(|step: Step| {
             *steps += 1;
             let progress = token.clone().map(|token| {
                 ProgressNotificationParam::new(token, f64::from(*steps))
                     .with_message(format!("Preparing the Python runtime: {}", step.label()))
             });
-            let peer = self.context.peer.clone();
+            let peer = context.peer.clone();
             async move {
                 if let Some(progress) = progress
                     && let Err(error) = peer.notify_progress(progress).await
@@ -218,93 +360,50 @@ impl<'a> Request<'a> {
 
     /// Tells the client of the run while it runs, if it wants to hear of it.
     fn live(&self, steps: u32) -> Option<Live> {
+        let context = &self.caller.context;
         let audience = Audience {
-            peer: self.context.peer.clone(),
-            request: self.context.id.clone(),
-            token: self.context.meta.get_progress_token(),
-            level: self.level,
+            peer: context.peer.clone(),
+            request: context.id.clone(),
+            token: context.meta.get_progress_token(),
+            level: self.caller.level,
             progress: u64::from(steps),
         };
         audience.listens().then(|| Live::start(audience))
     }
 
-    /// Whether and how this client is asked to answer tool calls.
-    fn route(&self, channel: Arc<PeerChannel>) -> Arc<dyn Route> {
-        let asked = match self.service.settings.callbacks {
-            Callbacks::Notify => true,
-            Callbacks::Refuse => return Arc::new(Refusing(REFUSED)),
-            Callbacks::Auto => self.answers_callbacks(),
-        };
-        if !asked {
-            return Arc::new(Refusing(NOT_ASKED));
-        }
-        Arc::new(ClientRoute {
-            pending: Arc::clone(&self.service.pending),
-            principal: self.principal.clone(),
-            channel,
-        })
-    }
-
-    fn answers_callbacks(&self) -> bool {
-        let capabilities = self.context.client_capabilities();
-        let extensions = capabilities.and_then(|capabilities| capabilities.extensions);
-        let declared = extensions
-            .is_some_and(|extensions| extensions.contains_key(schema::CALLBACKS_EXTENSION));
-        let version: Option<ProtocolVersion> = self.context.protocol_version();
-        let must_declare =
-            version.is_some_and(|version| version.as_str() >= FIRST_DECLARING_REVISION);
-        declared || !must_declare
-    }
-
     /// A cancelled request gets no response, so what its run did is told here; a warning where it
     /// did something that nobody else has heard of.
-    fn log_cancelled(&self, outcome: &RunOutcome) {
+    fn log_cancelled(&self, reply: &Reply) {
+        let Reply::Ended(outcome) = reply else { return };
+        let request = self.caller.context.id.to_string();
+        let request = request.escape_debug();
         let calls: Vec<String> = outcome
             .calls
             .iter()
             .map(|call| format!("{}: {}", call.tool_name, call.outcome.describe()))
             .collect();
         if calls.is_empty() {
-            tracing::info!(request = %self.context.id.to_string().escape_debug(), "the run was cancelled");
+            tracing::info!(%request, "the run was cancelled");
         } else {
-            tracing::warn!(request = %self.context.id.to_string().escape_debug(), ?calls, "the run was cancelled");
+            tracing::warn!(%request, ?calls, "the run was cancelled");
         }
     }
 }
 
-fn program(arguments: Map<String, Value>) -> Result<Program, String> {
-    let arguments = Value::Object(arguments);
-    schema::check_arguments(&arguments)?;
-    let Value::Object(mut arguments) = arguments else {
-        return Err("the arguments are not an object".to_owned());
-    };
-    let Some(Value::String(source)) = arguments.remove("python_code") else {
-        return Err("`python_code` must be a string".to_owned());
-    };
-    let mut tools = match arguments.remove("available_tools") {
-        Some(Value::Array(tools)) => tools,
-        _ => Vec::new(),
-    };
-    tools.iter_mut().for_each(take_input_schema);
-    let global_variables = match arguments.remove("global_variables") {
-        Some(Value::Object(variables)) => variables,
-        _ => Map::new(),
-    };
-    let offered = OfferedTools::parse(&tools).map_err(|error| error.to_string())?;
-    Ok(Program {
-        source,
-        tools,
-        offered,
-        global_variables,
-    })
+/// How a request's attendance ends.
+enum End {
+    /// With the run.
+    Pieces(Box<Pieces>),
+    /// Before it.
+    Reply(Reply),
 }
 
-/// An MCP tool may be offered as `tools/list` has it.
-fn take_input_schema(tool: &mut Value) {
-    let Value::Object(tool) = tool else { return };
-    if tool.get("parameters").is_none_or(Value::is_null)
-        && let Some(schema) = tool.remove("inputSchema")
-    {
-        tool.insert("parameters".to_owned(), schema);
-    }
+fn ended(outcome: RunOutcome) -> Reply {
+    Reply::Ended(Box::new(outcome))
+}
+
+/// A call of `tool` whose arguments are wrong.
+fn refused(message: String, tool: &str) -> Reply {
+    tracing::debug!("a call of {tool} was refused: {message}");
+    ended(RunOutcome::refused(message))
 }

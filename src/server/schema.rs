@@ -1,4 +1,4 @@
-//! The tool that the server offers: name, schemas, and what models read about it.
+//! The tools that the server offers: names, schemas, and what models read about them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -6,8 +6,11 @@ use jsonschema::Validator;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// Name of the tool.
+/// Name of the tool that runs Python.
 pub const RUN_PYTHON_CODE: &str = "run_python_code";
+
+/// Name of the tool that continues a run with the results of its tool calls.
+pub const RESUME_PYTHON_CODE: &str = "resume_python_code";
 
 /// The capability extension of clients and servers that speak tool callbacks.
 pub const CALLBACKS_EXTENSION: &str = "callgate/tool-callbacks";
@@ -26,6 +29,13 @@ The tools in `available_tools` are functions in the code: `web_search(query=\"x\
 `print(tools)` lists them, `search_tools(\"text\")` finds the right one among many. \
 Do many calls, loops and filters in one program, and print or return only what you need to read.";
 
+const RESUME_DESCRIPTION: &str = "\
+Continue a Python program that waits for tool calls.
+
+When run_python_code returns the status `pending`, its program has called tools that only you can call. Call them, \
+then call this with the `handle` of that result and one entry of `results` for each call. The program goes on where it \
+waits; the answer is its result, or `pending` again with the next calls and a new handle.";
+
 /// What a model is told about the server.
 pub const INSTRUCTIONS: &str = "\
 callgate runs Python that you write, and lets it call tools.
@@ -39,6 +49,8 @@ work, one after the other.
 - With many tools: `search_tools(\"send a mail\")` finds them, `print(tools.stubs(\"send_mail\"))` shows types.
 - Nothing is kept between runs. There is no network and no host file; numpy and pandas are ready at once. \
 Their default integer has 32 bits here: ask for `dtype=\"int64\"` where numbers exceed two billion.
+- A result with the status `pending` lists tool calls for you to make: make them with your own tools, then call \
+`resume_python_code` with the handle and the results. Do not run the program again.
 - After an error, read `<tool_calls>` before you run again: what was answered has happened.";
 
 /// `inputSchema`, exactly as the wire format has it.
@@ -67,6 +79,32 @@ static INPUT: LazyLock<Value> = LazyLock::new(|| {
                 "type": "object",
                 "default": {},
                 "description": "Names bound before the code runs."
+            }
+        }
+    })
+});
+
+/// `inputSchema` of the tool that continues a run.
+static RESUME_INPUT: LazyLock<Value> = LazyLock::new(|| {
+    json!({
+        "type": "object",
+        "required": ["handle", "results"],
+        "additionalProperties": false,
+        "properties": {
+            "handle": {"type": "string", "description": "The handle of the pending result."},
+            "results": {
+                "type": "array",
+                "description": "One entry for each call that you made.",
+                "items": {
+                    "type": "object",
+                    "required": ["requestId"],
+                    "additionalProperties": false,
+                    "properties": {
+                        "requestId": {"type": "string", "description": "The call, as the pending result names it."},
+                        "result": {"description": "What the tool returned."},
+                        "error": {"description": "What went wrong, if the call failed; instead of `result`."}
+                    }
+                }
             }
         }
     })
@@ -106,7 +144,23 @@ static OUTPUT: LazyLock<Value> = LazyLock::new(|| {
                 }
             },
             "duration_ms": {"type": "number"},
-            "cpu_ms": {"type": "number"}
+            "cpu_ms": {"type": "number"},
+            "handle": {"type": "string", "description": "Of a pending run: what resume_python_code continues it by."},
+            "expires_in_s": {"type": "number"},
+            "pending": {
+                "type": "array",
+                "description": "The calls that a pending run waits for.",
+                "items": {
+                    "type": "object",
+                    "required": ["requestId", "toolName", "arguments"],
+                    "properties": {
+                        "requestId": {"type": "string"},
+                        "toolName": {"type": "string"},
+                        "serverName": {"type": ["string", "null"]},
+                        "arguments": {"type": "object"}
+                    }
+                }
+            }
         }
     })
 });
@@ -140,14 +194,55 @@ pub fn run_python_code() -> Tool {
         .with_annotations(annotations)
 }
 
-/// What is wrong with the arguments of a call, if anything is.
+/// The tool as `tools/list` shows it.
+#[must_use]
+pub fn resume_python_code() -> Tool {
+    let annotations = ToolAnnotations::with_title("Resume Python code")
+        .read_only(false)
+        .destructive(true)
+        .idempotent(false)
+        .open_world(true);
+    Tool::new(
+        RESUME_PYTHON_CODE,
+        RESUME_DESCRIPTION,
+        object(&RESUME_INPUT),
+    )
+    .with_title("Resume Python code")
+    .with_raw_output_schema(object(&OUTPUT))
+    .with_annotations(annotations)
+}
+
+/// What is wrong with the arguments of `run_python_code`, if anything is.
 ///
 /// # Errors
 /// Every violation, with the place.
-pub fn check_arguments(arguments: &Value) -> Result<(), String> {
+pub fn check_run(arguments: &Value) -> Result<(), String> {
     static VALIDATOR: LazyLock<Option<Validator>> =
         LazyLock::new(|| jsonschema::validator_for(&INPUT).ok());
-    let Some(validator) = VALIDATOR.as_ref() else {
+    let takes = "`python_code` (a string) and optionally `available_tools` (a list of objects with `name`, \
+                 `description`, `parameters`) and `global_variables` (an object)";
+    check(VALIDATOR.as_ref(), arguments, RUN_PYTHON_CODE, takes)
+}
+
+/// What is wrong with the arguments of `resume_python_code`, if anything is.
+///
+/// # Errors
+/// Every violation, with the place.
+pub fn check_resumption(arguments: &Value) -> Result<(), String> {
+    static VALIDATOR: LazyLock<Option<Validator>> =
+        LazyLock::new(|| jsonschema::validator_for(&RESUME_INPUT).ok());
+    let takes = "`handle` (a string) and `results` (a list of objects with `requestId` and `result` or `error`). \
+                 The handle is still good";
+    check(VALIDATOR.as_ref(), arguments, RESUME_PYTHON_CODE, takes)
+}
+
+fn check(
+    validator: Option<&Validator>,
+    arguments: &Value,
+    tool: &str,
+    takes: &str,
+) -> Result<(), String> {
+    let Some(validator) = validator else {
         return Ok(());
     };
     let errors: Vec<String> = validator
@@ -173,11 +268,7 @@ pub fn check_arguments(arguments: &Value) -> Result<(), String> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "{}. {RUN_PYTHON_CODE} takes `python_code` (a string) and optionally `available_tools` (a list of \
-         objects with `name`, `description`, `parameters`) and `global_variables` (an object)",
-        errors.join("; ")
-    ))
+    Err(format!("{}. {tool} takes {takes}", errors.join("; ")))
 }
 
 fn object(value: &Value) -> Arc<JsonObject> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{loader::Loader, metrics::Metrics, settings::Settings};
-use crate::gate::PendingCalls;
+use super::{loader::Loader, metrics::Metrics, settings::Settings, suspended::SuspendedRuns};
+use crate::gate::{NoServers, PendingCalls, Route, Servers};
 
 /// The process's sandbox, its pending calls and its counters; one, however many clients there are.
 pub struct Service {
@@ -15,6 +15,8 @@ pub struct Service {
     pub loader: Loader,
     /// The calls that wait for a client's answer.
     pub pending: Arc<PendingCalls>,
+    /// The runs that wait for a client to come back.
+    pub suspended: Arc<SuspendedRuns>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Cancelling it stops every run.
@@ -27,10 +29,23 @@ impl Service {
     pub fn start(settings: Settings) -> Arc<Self> {
         Arc::new(Self {
             loader: Loader::start(&settings),
+            suspended: SuspendedRuns::new(settings.suspended),
             settings,
             pending: Arc::default(),
             metrics: Arc::default(),
             stop: CancellationToken::new(),
         })
+    }
+
+    /// The operator's servers.
+    #[must_use]
+    pub fn servers(&self) -> Arc<dyn Servers> {
+        Arc::new(NoServers)
+    }
+
+    /// The road to them.
+    #[must_use]
+    pub fn upstream_road(&self) -> Arc<dyn Route> {
+        Arc::new(crate::gate::Batch::default())
     }
 }

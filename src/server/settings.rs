@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::suspended::SuspendedLimits;
 use crate::{
     gate::CallLimits,
     image::Recipe,
@@ -18,16 +19,28 @@ pub enum ReturnMode {
     Json,
 }
 
-/// Which clients are asked to answer tool calls (wire.md, "Which clients are asked").
+/// How clients are asked to answer tool calls (wire.md, "Which clients are asked"; `road.rs` decides).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Callbacks {
-    /// Those that declared the extension, and those of a revision up to 2025-11-25.
+    /// By the best road that the client has, as far as can be told.
     #[default]
     Auto,
-    /// Every client.
+    /// By notifications.
     Notify,
-    /// None: a tool call fails at once.
+    /// In the result; the answers come by `resume_python_code`.
+    Resume,
+    /// By elicitation, for programs.
+    Elicitation,
+    /// Not at all: a tool call fails at once.
     Refuse,
+}
+
+impl Callbacks {
+    /// Whether a run may wait for `resume_python_code`.
+    #[must_use]
+    pub fn allows_resumption(self) -> bool {
+        matches!(self, Self::Auto | Self::Resume)
+    }
 }
 
 /// Everything that a server needs to know.
@@ -43,8 +56,10 @@ pub struct Settings {
     pub capacity: Capacity,
     /// How the text of a result is written.
     pub return_mode: ReturnMode,
-    /// Which clients are asked.
+    /// How clients are asked.
     pub callbacks: Callbacks,
+    /// How many runs may wait for `resume_python_code`, and how long.
+    pub suspended: SuspendedLimits,
     /// The image.
     pub recipe: Recipe,
     /// Where images are.

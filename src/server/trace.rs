@@ -29,9 +29,9 @@ pub struct RunTrace {
 }
 
 impl RunTrace {
-    /// Begins the span of a run, below the one that the request names.
+    /// Begins the span of a call of `tool`, below the one that the request names.
     #[must_use]
-    pub fn begin(context: &RequestContext<RoleServer>) -> Self {
+    pub fn begin(tool: &str, context: &RequestContext<RoleServer>) -> Self {
         let inherited = TraceContext {
             traceparent: context.meta.get_traceparent().map(str::to_owned),
             tracestate: context.meta.get_tracestate().map(str::to_owned),
@@ -39,11 +39,12 @@ impl RunTrace {
         let version = context.protocol_version();
         let span = tracing::info_span!(
             target: TARGET,
-            "tools/call run_python_code",
+            "tools/call",
+            otel.name = format!("tools/call {tool}"),
             otel.kind = "server",
             otel.status_code = field::Empty,
             mcp.method.name = "tools/call",
-            gen_ai.tool.name = "run_python_code",
+            gen_ai.tool.name = tool,
             mcp.protocol.version = version.as_ref().map(ProtocolVersion::as_str),
             jsonrpc.request.id = %context.id,
             error.type = field::Empty,

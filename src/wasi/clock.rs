@@ -4,8 +4,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::CpuTime;
 use super::errno::Errno;
+use super::{CpuTime, Pauses};
 
 /// `clockid`.
 pub mod id {
@@ -24,6 +24,8 @@ pub struct Clocks {
     /// What the monotonic clock showed when the run started.
     pub monotonic_start: Duration,
     cpu_time: CpuTime,
+    /// What the monotonic clock leaves out.
+    pub pauses: Option<Pauses>,
 }
 
 impl Clocks {
@@ -32,6 +34,7 @@ impl Clocks {
             started: Instant::now(),
             monotonic_start: MONOTONIC_START,
             cpu_time,
+            pauses: None,
         }
     }
 
@@ -39,12 +42,16 @@ impl Clocks {
     pub fn time(&self, clock: u32) -> Result<u64, Errno> {
         match clock {
             id::REALTIME => Ok(now()),
-            id::MONOTONIC => Ok(nanoseconds(
-                self.started.elapsed().saturating_add(self.monotonic_start),
-            )),
+            id::MONOTONIC => Ok(nanoseconds(self.monotonic())),
             id::PROCESS_CPUTIME | id::THREAD_CPUTIME => Ok(nanoseconds((self.cpu_time)())),
             _ => Err(Errno::Inval),
         }
+    }
+
+    fn monotonic(&self) -> Duration {
+        let pauses = self.pauses.as_ref().map(|pauses| pauses());
+        let shown = self.started.elapsed().saturating_add(self.monotonic_start);
+        shown.saturating_sub(pauses.unwrap_or_default())
     }
 
     /// Nanoseconds between two ticks of a clock.

@@ -76,6 +76,9 @@ pub trait MemoryBudget: Send + Sync {
 /// Tells how long the guest has been running, without its waiting.
 pub type CpuTime = Box<dyn Fn() -> Duration + Send>;
 
+/// For how long the run has stood still.
+pub type Pauses = Box<dyn Fn() -> Duration + Send>;
+
 /// The WASI state of one run. Dropping it gives all memory back to the budget.
 pub struct Wasi {
     tree: Tree,
@@ -125,6 +128,14 @@ impl Wasi {
     #[must_use]
     pub fn with_monotonic_start(mut self, start: Duration) -> Self {
         self.clocks.monotonic_start = start;
+        self
+    }
+
+    /// `pauses` is the time so far during which the run stood still: the monotonic clock leaves it
+    /// out, so that no timer of the guest goes off because of it.
+    #[must_use]
+    pub fn with_pauses(mut self, pauses: Pauses) -> Self {
+        self.clocks.pauses = Some(pauses);
         self
     }
 }

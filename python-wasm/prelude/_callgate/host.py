@@ -77,9 +77,12 @@ def submit(tool, server, arguments):
     return answer["call"]
 
 
-def wait(timeout_ms):
-    """The calls that have ended, waiting for one at most `timeout_ms` (None: for ever)."""
-    answer = ask({"op": "wait", "timeout_ms": timeout_ms})
+def wait(timeout_ms, patient=False):
+    """The calls that have ended, waiting for one at most `timeout_ms` (None: for ever).
+
+    `patient`: all that happens when the time is over is that the program gives up waiting.
+    """
+    answer = ask({"op": "wait", "timeout_ms": timeout_ms, "patient": patient})
     if not answer.get("ok"):
         raise RuntimeError(answer.get("message") or "the host did not wait")
     return answer.get("done") or ()

@@ -9,6 +9,7 @@ from _callgate import host
 from _callgate.threads import Worker, WouldWaitForEver
 
 _FUTURES = (asyncio.Future, asyncio.Task, tasks._GatheringFuture)
+_GIVE_UP = (asyncio.Timeout._on_timeout, tasks._release_waiter)  # callbacks of `timeout`, `wait_for`, `wait`
 _waiting = {}  # submitted calls: their number → the tool, the future and its loop
 
 
@@ -26,8 +27,15 @@ class GateLoop(base_events.BaseEventLoop):
         if timeout is None:
             self._wait_for_calls()
         elif timeout or _waiting:
-            _resolve_all(host.wait(timeout * 1000))
+            _resolve_all(host.wait(timeout * 1000, patient=self._only_gives_up()))
         return ()
+
+    def _only_gives_up(self):
+        """Whether all timers are timeouts of awaits: without news, none of them brings the program on."""
+        return bool(_waiting) and all(
+            timer._cancelled or getattr(timer._callback, "__func__", timer._callback) in _GIVE_UP
+            for timer in self._scheduled
+        )
 
     def _wait_for_calls(self):
         """There is no timer and nothing to do: only the end of a call can bring news."""

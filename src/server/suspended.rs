@@ -1,0 +1,199 @@
+//! Runs that wait for the client to come back with the results of tool calls.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::task::AbortHandle;
+use uuid::Uuid;
+
+use super::active::ActiveRun;
+use crate::gate::Principal;
+
+/// What a suspended run holds beside what its memory has grown by (bytes): the pages of the snapshot that it wrote
+/// to, its stack.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+/// How much may wait.
+#[derive(Debug, Clone, Copy)]
+pub struct SuspendedLimits {
+    /// Runs.
+    pub runs: usize,
+    /// Runs of one principal.
+    pub of_principal: usize,
+    /// Memory of all of them (bytes).
+    pub memory: u64,
+    /// A run whose client has not come back is ended after this time.
+    pub expiry: Duration,
+}
+
+/// The suspended runs of the process.
+pub struct SuspendedRuns {
+    limits: SuspendedLimits,
+    runs: Mutex<HashMap<String, Suspended>>,
+}
+
+struct Suspended {
+    principal: Principal,
+    run: ActiveRun,
+    /// Larger for those that came later.
+    number: u64,
+    memory: u64,
+    expiry: AbortHandle,
+}
+
+impl SuspendedRuns {
+    /// None yet.
+    #[must_use]
+    pub fn new(limits: SuspendedLimits) -> Arc<Self> {
+        let runs = Mutex::default();
+        Arc::new(Self { limits, runs })
+    }
+
+    /// How long a handle is good.
+    #[must_use]
+    pub fn expiry(&self) -> Duration {
+        self.limits.expiry
+    }
+
+    /// Keeps a run; returns the handle under which its principal gets it back. Where there is no
+    /// room, the principal's oldest runs are ended to make some.
+    ///
+    /// # Errors
+    /// With the run itself and the reason, where others have all the room.
+    pub fn keep(
+        self: &Arc<Self>,
+        principal: &Principal,
+        run: ActiveRun,
+    ) -> Result<String, (Box<ActiveRun>, String)> {
+        let memory = LEAST_MEMORY + run.pause.memory();
+        let handle = Uuid::new_v4().simple().to_string();
+        let mut runs = self.lock();
+        let mut ended = Vec::new();
+        while let Some(full) = self.full(&runs, principal, memory) {
+            let Some(oldest) = oldest_of(&runs, principal) else {
+                return Err((Box::new(run), full));
+            };
+            ended.extend(runs.remove(&oldest));
+        }
+        run.pause.begin();
+        run.gate.hold(true);
+        let number = runs.values().map(|run| run.number).max().unwrap_or(0) + 1;
+        let expiry = self.expire(handle.clone());
+        let suspended = Suspended {
+            principal: principal.clone(),
+            run,
+            number,
+            memory,
+            expiry,
+        };
+        runs.insert(handle.clone(), suspended);
+        drop(runs);
+        for run in ended {
+            tracing::warn!(%principal, "a suspended run was ended to make room for a newer one");
+            run.expiry.abort();
+        }
+        Ok(handle)
+    }
+
+    /// The run of this handle, if `check` finds nothing wrong. Its time and its slot are to be given
+    /// back to it by [`resume`].
+    ///
+    /// # Errors
+    /// When there is no such run of this principal, or with what `check` found; then the handle stays good.
+    pub fn take(
+        &self,
+        principal: &Principal,
+        handle: &str,
+        check: impl FnOnce(&ActiveRun) -> Result<(), String>,
+    ) -> Result<ActiveRun, String> {
+        let mut runs = self.lock();
+        let suspended = runs
+            .get(handle)
+            .filter(|suspended| suspended.principal == *principal);
+        let Some(suspended) = suspended else {
+            return Err(format!(
+                "no run waits under this handle: it was used already (a handle is good once, and each answer brings \
+                 a new one), or it has expired (after {}), or the run was ended to make room",
+                humantime::format_duration(self.limits.expiry)
+            ));
+        };
+        check(&suspended.run)?;
+        let suspended = runs.remove(handle).ok_or("the run is gone")?;
+        suspended.expiry.abort();
+        Ok(suspended.run)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Why one more of this size would be too much, if it would.
+    fn full(
+        &self,
+        runs: &HashMap<String, Suspended>,
+        principal: &Principal,
+        memory: u64,
+    ) -> Option<String> {
+        let SuspendedLimits {
+            runs: most,
+            of_principal,
+            memory: most_memory,
+            ..
+        } = self.limits;
+        let of = runs.values().filter(|run| run.principal == *principal);
+        let held: u64 = runs.values().map(|run| run.memory).sum();
+        if of.count() >= of_principal || runs.len() >= most {
+            return Some(format!(
+                "{most} runs wait for the results of tool calls already, and more may not (--max-suspended-runs)"
+            ));
+        }
+        (held.saturating_add(memory) > most_memory).then(|| {
+            format!(
+                "the runs that wait for the results of tool calls hold {} of memory; more may not wait \
+                 (--max-suspended-memory)",
+                bytesize::ByteSize(held)
+            )
+        })
+    }
+
+    fn expire(self: &Arc<Self>, handle: String) -> AbortHandle {
+        let runs = Arc::downgrade(self);
+        let expiry = self.limits.expiry;
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(expiry).await;
+            let Some(runs) = runs.upgrade() else { return };
+            let expired = runs.lock().remove(&handle);
+            if let Some(expired) = expired {
+                tracing::info!(principal = %expired.principal, "a suspended run expired");
+            }
+        });
+        task.abort_handle()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Suspended>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn oldest_of(runs: &HashMap<String, Suspended>, principal: &Principal) -> Option<String> {
+    let of = runs.iter().filter(|(_, run)| run.principal == *principal);
+    let oldest = of.min_by_key(|(_, run)| run.number);
+    oldest.map(|(handle, _)| handle.clone())
+}
+
+/// Lets a run go on that was suspended, once there is a slot for it.
+pub async fn resume(run: &ActiveRun) {
+    run.pause.end().await;
+    run.gate.hold(false);
+}
