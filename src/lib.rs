@@ -17,4 +17,5 @@ pub mod gate;
 pub mod image;
 pub mod sandbox;
 pub mod server;
+pub mod upstream;
 pub mod wasi;

@@ -149,7 +149,7 @@ fn cache(report: &mut Report, store: &Store, options: &Options) {
             }
         }
     }
-    let wanted = options.settings().recipe.name;
+    let wanted = options.image();
     if !images.iter().any(|image| image.name == wanted) {
         Report::note(
             &format!("image {wanted}"),

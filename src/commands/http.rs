@@ -182,7 +182,7 @@ fn raise_file_limit(connections: usize) {
 
 /// Serves until a signal ends it.
 pub(super) fn execute(arguments: HttpArguments, options: &Options) -> Result<ExitCode, Problem> {
-    let mut settings = options.settings();
+    let mut settings = options.settings()?;
     if arguments.token_file.is_some() {
         // One principal of several must not have all.
         settings.suspended.of_principal = settings.suspended.runs.div_ceil(2);

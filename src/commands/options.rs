@@ -1,15 +1,17 @@
 //! Flags that all commands share; each has an environment variable.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bytesize::ByteSize;
 use clap::Args;
 
+use super::Problem;
 use crate::{
     gate::CallLimits,
     image::{DEFAULT_NAME, Recipe, Store},
     sandbox::{Budget, Capacity, LEAST_MEMORY, Limits},
     server::{Callbacks, ReturnMode, Settings, SuspendedLimits},
+    upstream::{Config, Policy, Upstreams},
 };
 
 /// What the operator may set.
@@ -94,6 +96,35 @@ pub struct Options {
         help_heading = "Protocol"
     )]
     callbacks: Callbacks,
+    /// Other MCP servers that the code may call: a file in the `mcpServers` format of desktop clients
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "CALLGATE_MCP_CONFIG",
+        help_heading = "Other servers"
+    )]
+    mcp_config: Option<PathBuf>,
+    /// Allow only tools that match a pattern like `github.search_*`; may be repeated
+    #[arg(
+        long = "allow",
+        global = true,
+        value_name = "SERVER.TOOL",
+        env = "CALLGATE_ALLOW",
+        value_delimiter = ',',
+        help_heading = "Other servers"
+    )]
+    allowed: Vec<String>,
+    /// Deny tools that match a pattern like `*.delete_*`, allowed or not; may be repeated
+    #[arg(
+        long = "deny",
+        global = true,
+        value_name = "SERVER.TOOL",
+        env = "CALLGATE_DENY",
+        value_delimiter = ',',
+        help_heading = "Other servers"
+    )]
+    denied: Vec<String>,
     /// Do not check tool calls against their schemas before the program runs
     #[arg(
         long,
@@ -148,13 +179,17 @@ pub struct Options {
 
 impl Options {
     /// The settings of a server.
-    #[must_use]
-    pub fn settings(&self) -> Settings {
+    ///
+    /// # Errors
+    /// When the configuration of other servers can't be read.
+    pub fn settings(&self) -> Result<Settings, Problem> {
         let memory = self
             .max_total_memory
             .unwrap_or_else(Budget::half_of_machine);
         let suspended = self.max_suspended_runs;
-        Settings {
+        let upstreams = Arc::new(self.upstreams()?);
+        Ok(Settings {
+            upstreams,
             limits: Limits {
                 memory: self.max_memory,
                 cpu: self.cpu_timeout,
@@ -188,7 +223,29 @@ impl Options {
             callbacks: self.callbacks,
             recipe: self.recipe(&self.image),
             cache: self.cache(),
-        }
+        })
+    }
+
+    /// The servers that code may call, of which none is started yet.
+    ///
+    /// # Errors
+    /// When their configuration can't be read.
+    pub fn upstreams(&self) -> Result<Upstreams, Problem> {
+        let policy = Arc::new(Policy::new(&self.allowed, &self.denied)?);
+        let config = self.mcp_config.as_deref().map(Config::read).transpose()?;
+        Ok(Upstreams::new(config.unwrap_or_default(), &policy))
+    }
+
+    /// Whether there is a configuration of other servers.
+    #[must_use]
+    pub fn has_mcp_config(&self) -> bool {
+        self.mcp_config.is_some()
+    }
+
+    /// The name of the image to use.
+    #[must_use]
+    pub fn image(&self) -> &str {
+        &self.image
     }
 
     /// How the image `name` is built.

@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::{Options, Problem, progress::Bar};
 use crate::{
     gate::{
-        Batch, Gate, NoServers, OfferedTools, Program, Roads, Route, RouteAnswer, RouteError,
+        Batch, Gate, OfferedTools, Program, Roads, Route, RouteAnswer, RouteError, TimedRoute,
         ToolCall,
     },
     image::{Image, Store},
     sandbox::{Pause, Run, Sandbox, Transcript},
-    server::{Pieces, RunOutcome, Settings, value_text},
+    server::{Pieces, RunOutcome, Settings, UpstreamRoad, UpstreamServers, value_text},
     wasi::Stream,
 };
 
@@ -46,7 +46,7 @@ pub struct RunArguments {
 /// traceback on standard error.
 pub(super) fn execute(arguments: RunArguments, options: &Options) -> Result<ExitCode, Problem> {
     let source = source(arguments)?;
-    let mut settings = options.settings();
+    let mut settings = options.settings()?;
     settings.capacity.runs = 1;
     let store = Store::open(settings.cache.clone())?;
     let image = Image::ensure(&store, &settings.recipe, &Bar::new())?;
@@ -54,7 +54,11 @@ pub(super) fn execute(arguments: RunArguments, options: &Options) -> Result<Exit
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(run(&sandbox, source, &settings));
+    let outcome = runtime.block_on(async {
+        let outcome = run(&sandbox, source, &settings).await;
+        settings.upstreams.close().await;
+        outcome
+    });
     Ok(show(&outcome))
 }
 
@@ -84,9 +88,12 @@ async fn run(sandbox: &Sandbox, source: String, settings: &Settings) -> RunOutco
     let gate = Arc::new(Gate::new(
         program,
         Roads {
-            route: Arc::new(NoTools),
+            route: Arc::new(UpstreamOnly(TimedRoute {
+                route: Arc::new(UpstreamRoad(Arc::clone(&settings.upstreams))),
+                timeout: settings.call_limits.tool_timeout,
+            })),
             batch: Batch::new(),
-            servers: Arc::new(NoServers),
+            servers: Arc::new(UpstreamServers(Arc::clone(&settings.upstreams))),
         },
         settings.call_limits.clone(),
         stop.clone(),
@@ -143,15 +150,19 @@ fn show(outcome: &RunOutcome) -> ExitCode {
     }
 }
 
-/// Nobody is there to answer.
-struct NoTools;
+/// Nobody is there to answer but the operator's servers.
+struct UpstreamOnly(TimedRoute);
 
-impl Route for NoTools {
-    fn call(&self, _: ToolCall) -> RouteAnswer {
-        Box::pin(std::future::ready(Err(RouteError::NotSent(
-            "`callgate run` offers no tools".to_owned(),
-        ))))
+impl Route for UpstreamOnly {
+    fn call(&self, call: ToolCall) -> RouteAnswer {
+        if call.is_upstream {
+            return self.0.call(call);
+        }
+        let reason = "`callgate run` offers no tools".to_owned();
+        Box::pin(std::future::ready(Err(RouteError::NotSent(reason))))
     }
 
-    fn withdraw(&self, _: &str, _: &str) {}
+    fn withdraw(&self, request_id: &str, reason: &str) {
+        self.0.withdraw(request_id, reason);
+    }
 }

@@ -13,7 +13,7 @@ pub(super) fn execute(options: &Options) -> Result<ExitCode, Problem> {
              End it with Ctrl-D. To run Python from here: callgate run FILE. Help: callgate --help"
         );
     }
-    let settings = options.settings();
+    let settings = options.settings()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

@@ -25,6 +25,7 @@ mod settings;
 mod stdio;
 mod suspended;
 mod trace;
+mod upstream;
 mod waiting;
 
 pub use self::{
@@ -37,4 +38,5 @@ pub use self::{
     stdio::serve as serve_stdio,
     suspended::SuspendedLimits,
     trace::TARGET as TRACE_TARGET,
+    upstream::{UpstreamRoad, UpstreamServers},
 };

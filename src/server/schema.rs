@@ -145,6 +145,7 @@ static OUTPUT: LazyLock<Value> = LazyLock::new(|| {
             },
             "duration_ms": {"type": "number"},
             "cpu_ms": {"type": "number"},
+            "next": {"type": "string", "description": "Of a pending run: what to do now."},
             "handle": {"type": "string", "description": "Of a pending run: what resume_python_code continues it by."},
             "expires_in_s": {"type": "number"},
             "pending": {

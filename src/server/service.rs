@@ -4,8 +4,14 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{loader::Loader, metrics::Metrics, settings::Settings, suspended::SuspendedRuns};
-use crate::gate::{NoServers, PendingCalls, Route, Servers};
+use super::{
+    loader::Loader,
+    metrics::Metrics,
+    settings::Settings,
+    suspended::SuspendedRuns,
+    upstream::{UpstreamRoad, UpstreamServers},
+};
+use crate::gate::{PendingCalls, Route, Servers, TimedRoute};
 
 /// The process's sandbox, its pending calls and its counters; one, however many clients there are.
 pub struct Service {
@@ -37,15 +43,18 @@ impl Service {
         })
     }
 
-    /// The operator's servers.
+    /// The operator's servers, for programs.
     #[must_use]
     pub fn servers(&self) -> Arc<dyn Servers> {
-        Arc::new(NoServers)
+        Arc::new(UpstreamServers(Arc::clone(&self.settings.upstreams)))
     }
 
     /// The road to them.
     #[must_use]
     pub fn upstream_road(&self) -> Arc<dyn Route> {
-        Arc::new(crate::gate::Batch::default())
+        Arc::new(TimedRoute {
+            route: Arc::new(UpstreamRoad(Arc::clone(&self.settings.upstreams))),
+            timeout: self.settings.call_limits.tool_timeout,
+        })
     }
 }

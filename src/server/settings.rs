@@ -1,12 +1,13 @@
 //! What the operator set.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use super::suspended::SuspendedLimits;
 use crate::{
     gate::CallLimits,
     image::Recipe,
     sandbox::{Capacity, Limits},
+    upstream::Upstreams,
 };
 
 /// How the text of a result is written (mcp-run-python has the same choice).
@@ -44,7 +45,7 @@ impl Callbacks {
 }
 
 /// Everything that a server needs to know.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Settings {
     /// What one run may use.
     pub limits: Limits,
@@ -60,6 +61,8 @@ pub struct Settings {
     pub callbacks: Callbacks,
     /// How many runs may wait for `resume_python_code`, and how long.
     pub suspended: SuspendedLimits,
+    /// The operator's servers.
+    pub upstreams: Arc<Upstreams>,
     /// The image.
     pub recipe: Recipe,
     /// Where images are.

@@ -55,17 +55,18 @@ impl WaitingRun {
     #[must_use]
     pub fn into_result(self, mode: ReturnMode) -> CallToolResult {
         let pending = self.named();
-        let handle = json!({
+        // Some clients show models only this, others only the text: either has to say what to do.
+        let mut structured = json!({
             "status": "pending",
+            "next": self.next(&pending),
             "handle": self.handle,
             "expires_in_s": self.expiry.as_secs_f64().round(),
             "pending": pending,
         });
         let text = match mode {
             ReturnMode::Xml => self.sections(&pending),
-            ReturnMode::Json => self.json_text(&handle),
+            ReturnMode::Json => structured.to_string(),
         };
-        let mut structured = handle;
         structured["output"] = json!(self.printed.text);
         structured["output_truncated"] = json!(self.printed.truncated);
         structured["return_value"] = Value::Null;
@@ -109,14 +110,9 @@ impl WaitingRun {
         text
     }
 
-    fn json_text(&self, handle: &Value) -> String {
-        let named = handle["pending"].as_array().map_or(0, Vec::len);
-        let mut object = handle.clone();
-        object["next"] = json!(format!(
-            "{} Then call `{RESUME_PYTHON_CODE}` with the handle and the results.",
-            self.first_step(named)
-        ));
-        object.to_string()
+    fn next(&self, pending: &[PendingCall<'_>]) -> String {
+        let (first, second) = (self.first_step(pending.len()), self.second_step(pending));
+        format!("{first} see `pending`. {second}")
     }
 
     fn first_step(&self, named: usize) -> String {

@@ -1,6 +1,6 @@
 """`tools` and `search_tools`: how the program finds out what was offered."""
 
-from _callgate import names
+from _callgate import servers
 from _callgate.ranking import Ranking
 from _callgate.signatures import first_line, stub_of
 from _callgate.texts import clean
@@ -15,11 +15,12 @@ class Tools:
     All names belong to the tools; ours are found only where they leave room.
     """
 
-    __slots__ = ("__functions", "__bound", "__ranking")
+    __slots__ = ("__functions", "__bound", "__servers", "__ranking")
 
-    def __init__(self, functions, bound):
+    def __init__(self, functions, bound, servers=()):
         self.__functions = functions
         self.__bound = bound
+        self.__servers = servers
         self.__ranking = None
 
     def __getattr__(self, name):
@@ -54,13 +55,13 @@ class Tools:
         return {*self.__bound, "search", "stubs"}
 
     def __repr__(self):
-        return f"<{_count(len(self))}>\n{_listing(self.__functions)}".rstrip("\n")
+        return f"<{_count(len(self))}>\n{listing(self.__functions)}".rstrip("\n")
 
     @property
     def __doc__(self):
         return (
             f"{_count(len(self))}; help(tools.NAME) says more of one, print(tools.stubs()) of all,\n"
-            f'search_tools("text") finds those that fit.\n\n{_listing(self.__functions)}'
+            f'search_tools("text") finds those that fit.\n\n{listing(self.__functions)}'
         )
 
     def __stubs(self, *wanted):
@@ -69,12 +70,16 @@ class Tools:
         return "\n\n\n".join([_STUBS_HEAD, *(stub_of(function._offer) for function in functions)]) + "\n"
 
     def __search(self, text, limit=10):
-        """The tools whose names, descriptions and parameters fit a text, best first."""
+        """The tools whose names, descriptions and parameters fit a text, best first; those of servers too."""
         if not isinstance(text, str):
             raise TypeError(f"search_tools() takes a text, not {type(text).__name__}")
-        if self.__ranking is None:
-            self.__ranking = Ranking([function._offer for function in self.__functions])
-        return Found(self.__functions[number] for number in self.__ranking.search(text, limit))
+        remote, problems = servers.remote_tools(self.__servers)
+        functions = [*self.__functions, *remote]
+        if self.__ranking is None or self.__ranking.size != len(functions):
+            self.__ranking = Ranking([function._offer for function in functions])
+        found = Found(functions[number] for number in self.__ranking.search(text, limit))
+        found.problems = problems
+        return found
 
 
 def search_of(tools):
@@ -85,18 +90,22 @@ def search_of(tools):
 class Found(list):
     """Tools that were found, best first."""
 
+    problems = ()  # why tools of some servers could not be found
+
     def __repr__(self):
-        return _listing(self) or "<no tool fits>"
+        lines = [listing(self) or "<no tool fits>", *map(clean, self.problems)]
+        return "\n".join(lines)
 
 
 def _count(number):
     return "1 tool" if number == 1 else f"{number} tools"
 
 
-def _listing(functions):
+def listing(functions):
+    """A few lines for each tool."""
     lines = []
     for function in functions[:_SHOWN]:
-        lines.append(f"{names.identifier(function.__name__)}{function.__signature__}")
+        lines.append(f"{function.path}{function.__signature__}")
         text = first_line(function._offer)
         if text:
             lines.append(f"    {text}")

@@ -9,6 +9,7 @@ import json
 import _host
 from _json import encode_basestring, make_encoder
 
+from _callgate.blocks import usable
 from _callgate.errors import ToolCallError
 from _callgate.texts import clean
 
@@ -88,6 +89,11 @@ def wait(timeout_ms, patient=False):
     return answer.get("done") or ()
 
 
+def servers(server):
+    """What one of the operator's servers has, or all have (None)."""
+    return ask({"op": "servers", "server": server and clean(server)}).get("servers") or ()
+
+
 def cancel(call):
     """Say that nobody waits for a submitted call any more."""
     ask({"op": "cancel", "call": call})
@@ -96,7 +102,7 @@ def cancel(call):
 def value_of(tool, answer):
     """The value in an answer, or the failure it tells of."""
     if answer.get("ok"):
-        return answer.get("value")
+        return usable(answer.get("value"))
     raise failure(tool, answer)
 
 

@@ -6,6 +6,7 @@ from inspect import CORO_CREATED, getcoroutinestate
 from types import CoroutineType
 
 from _callgate import host
+from _callgate.errors import ToolCallError
 from _callgate.threads import Worker, WouldWaitForEver
 
 _FUTURES = (asyncio.Future, asyncio.Task, tasks._GatheringFuture)
@@ -118,10 +119,10 @@ def _resolve(answer):
     tool, future, loop = _waiting.pop(answer["call"], (None, None, None))
     if future is None or future.done() or loop.is_closed():
         return
-    if answer.get("ok"):
-        future.set_result(answer.get("value"))
-    else:
-        future.set_exception(host.failure(tool, answer))
+    try:
+        future.set_result(host.value_of(tool, answer))
+    except ToolCallError as error:
+        future.set_exception(error)
 
 
 def is_unawaited(value):

@@ -16,6 +16,7 @@ class Ranking:
     """An index of tools, made once."""
 
     def __init__(self, offers):
+        self.size = len(offers)
         self._weights = [_words_of(offer) for offer in offers]
         self._lengths = [sum(words.values()) for words in self._weights]
         self._mean = sum(self._lengths) / max(1, len(self._lengths))

@@ -12,6 +12,7 @@ from _callgate import (
     precheck,
     randomness,
     repair,
+    servers,
     source,
     streams,
     tools,
@@ -97,13 +98,16 @@ def _make_main(start):
         for name, value in start["global_variables"].items()
         if not names.iskeyword(name)
     )
-    if start["tools"]:
+    named = servers.servers_of(start)
+    if start["tools"] or named:
         functions = list(map(tools.ToolFunction, start["tools"]))
         bound = names.bind(functions)
-        offered = catalogue.Tools(functions, bound)
+        offered = catalogue.Tools(functions, bound, named)
         namespace.setdefault("tools", offered)
         namespace.setdefault("search_tools", catalogue.search_of(offered))
         namespace.update(bound)
+    if named:
+        namespace["mcp"] = servers.Servers(named)
     namespace.update(tools.OWN_NAMES)
     namespace.update(own)
     sys.modules["__main__"] = module

@@ -3,6 +3,7 @@
 from _callgate import loop, signatures, values
 from _callgate.errors import ToolCallError
 from _callgate.host import call
+from _callgate.names import identifier
 
 _limits = {"arguments_bytes": 1 << 20}
 
@@ -38,17 +39,24 @@ class ToolFunction:
     Signature and docstring are made when somebody asks: most runs only call.
     """
 
+    _server = None  # set where the tool is called by its server's name
+
     def __init__(self, offer):
         self.__name__ = self.__qualname__ = offer["name"]
         self.__module__ = "__main__"
         self._offer = offer
 
     def __call__(self, /, *positional, **named):
-        return _call(self.__name__, None, self._bind(positional, named))
+        return _call(self.__name__, self._server, self._bind(positional, named))
 
     async def aio(self, /, *positional, **named):
         """The awaitable twin of the tool."""
-        return await _call_async(self.__name__, None, self._bind(positional, named))
+        return await _call_async(self.__name__, self._server, self._bind(positional, named))
+
+    @property
+    def path(self):
+        """As it is written in code."""
+        return identifier(self.__name__)
 
     def parameter_names(self):
         """The names of its arguments, in the order in which they may be given by position."""
@@ -72,7 +80,8 @@ class ToolFunction:
 
     def __repr__(self):
         line = signatures.first_line(self._offer)
-        return f"<tool {self.__name__}{self.__signature__}{f': {line}' if line else ''}>"
+        name = f"{self._server}.{self.__name__}" if self._server else self.__name__
+        return f"<tool {name}{self.__signature__}{f': {line}' if line else ''}>"
 
     def _bind(self, positional, named):
         """Give positional arguments the names of the schema's properties, in their order."""

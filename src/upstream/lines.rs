@@ -1,0 +1,181 @@
+//! MCP over the pipes of a process, as its client: one JSON-RPC message a line.
+//!
+//! rmcp has such a transport too. But it drops a line that is too long without a word, and the call that it would have
+//! answered waits until its timeout.
+
+use std::io;
+
+use rmcp::{
+    RoleClient,
+    model::{ErrorCode, ErrorData, JsonRpcMessage, NumberOrString},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use tokio::{
+    io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{ChildStdin, ChildStdout},
+    sync::mpsc,
+};
+
+/// A longer line is dropped (bytes).
+const LONGEST_LINE: usize = 64 << 20;
+
+/// Of a line that is too long, this much is kept of each end, to tell which request it answers (bytes).
+const KEPT: usize = 4 << 10;
+
+/// Lines that are no messages, after which a server is taken for something else.
+const GARBAGE: usize = 1000;
+
+/// Messages that wait to be written or handled.
+const QUEUE: usize = 64;
+
+/// The client's end of the pipes.
+pub struct Lines {
+    incoming: mpsc::Receiver<RxJsonRpcMessage<RoleClient>>,
+    outgoing: Option<mpsc::Sender<Vec<u8>>>,
+}
+
+impl Lines {
+    /// Takes the pipes of the server `name`.
+    #[must_use]
+    pub fn new(name: &str, input: ChildStdin, output: ChildStdout) -> Self {
+        let (outgoing, queue) = mpsc::channel(QUEUE);
+        let (messages, incoming) = mpsc::channel(QUEUE);
+        tokio::spawn(write(input, queue));
+        tokio::spawn(read(name.to_owned(), BufReader::new(output), messages));
+        Self {
+            incoming,
+            outgoing: Some(outgoing),
+        }
+    }
+}
+
+impl Transport<RoleClient> for Lines {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let outgoing = self.outgoing.clone();
+        async move {
+            let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the server has gone away");
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            let outgoing = outgoing.ok_or_else(closed)?;
+            outgoing.send(line).await.map_err(|_| closed())
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.incoming.recv().await
+    }
+
+    /// The server sees the end of its input.
+    async fn close(&mut self) -> io::Result<()> {
+        self.outgoing = None;
+        Ok(())
+    }
+}
+
+async fn write(mut input: ChildStdin, mut queue: mpsc::Receiver<Vec<u8>>) {
+    while let Some(line) = queue.recv().await {
+        if input.write_all(&line).await.is_err() || input.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(
+    name: String,
+    mut output: BufReader<ChildStdout>,
+    messages: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
+) {
+    let mut garbage = 0;
+    while let Ok(Some(line)) = read_line(&mut output).await {
+        let message = match line {
+            Line::Whole(line) if line.trim_ascii().is_empty() => continue,
+            Line::Whole(line) => serde_json::from_slice(&line).ok(),
+            Line::TooLong { ends, length } => {
+                tracing::warn!(server = %name, "a line of {length} bytes was dropped");
+                refusal(&ends, length)
+            }
+        };
+        let Some(message) = message else {
+            garbage += 1;
+            if garbage == 1 {
+                tracing::warn!(server = %name, "its standard output has a line that is no JSON-RPC message");
+            }
+            if garbage > GARBAGE {
+                tracing::warn!(server = %name, "its standard output is not MCP; it is given up");
+                return;
+            }
+            continue;
+        };
+        if messages.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
+enum Line {
+    Whole(Vec<u8>),
+    TooLong { ends: Vec<u8>, length: usize },
+}
+
+/// The next line, `None` at the end. Of one that is too long only the ends are kept.
+async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    let mut length = 0;
+    let mut tail = Vec::new();
+    loop {
+        let available = input.fill_buf().await?;
+        if available.is_empty() {
+            break;
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let part = &available[..end.unwrap_or(available.len())];
+        length += part.len();
+        if length <= LONGEST_LINE {
+            line.extend_from_slice(part);
+        } else {
+            line.truncate(KEPT);
+            tail.extend_from_slice(part);
+            let surplus = tail.len().saturating_sub(KEPT);
+            tail.drain(..surplus);
+        }
+        let used = end.map_or(available.len(), |end| end + 1);
+        input.consume(used);
+        if end.is_some() {
+            return Ok(Some(whole_or_ends(line, tail, length)));
+        }
+    }
+    // What stands before the end of the stream may still be a message.
+    Ok((length > 0).then(|| whole_or_ends(line, tail, length)))
+}
+
+fn whole_or_ends(mut line: Vec<u8>, tail: Vec<u8>, length: usize) -> Line {
+    if length <= LONGEST_LINE {
+        return Line::Whole(line);
+    }
+    line.extend(tail);
+    Line::TooLong { ends: line, length }
+}
+
+/// What the request is answered with whose answer is too long.
+fn refusal(ends: &[u8], length: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let ends = String::from_utf8_lossy(ends);
+    // Ours are numbers. The id stands at one of the ends, before or after the result.
+    let ids = ends.match_indices("\"id\"").filter_map(|(at, key)| {
+        let rest = ends[at + key.len()..].trim_start().strip_prefix(':')?.trim_start();
+        let digits = rest.find(|of: char| !of.is_ascii_digit())?;
+        rest[..digits].parse::<i64>().ok()
+    });
+    let id = ids.into_iter().next()?;
+    let message = format!(
+        "its answer is a message of {length} bytes; one may have {} MiB",
+        LONGEST_LINE >> 20
+    );
+    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None);
+    Some(JsonRpcMessage::error(error, Some(NumberOrString::Number(id))))
+}
