@@ -55,6 +55,7 @@ pub(super) fn execute(arguments: RunArguments, options: &Options) -> Result<Exit
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(async {
+        settings.upstreams.settle();
         let outcome = run(&sandbox, source, &settings).await;
         settings.upstreams.close().await;
         outcome

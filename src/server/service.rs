@@ -33,6 +33,7 @@ impl Service {
     /// Begins to load the image.
     #[must_use]
     pub fn start(settings: Settings) -> Arc<Self> {
+        settings.upstreams.settle();
         Arc::new(Self {
             loader: Loader::start(&settings),
             suspended: SuspendedRuns::new(settings.suspended),

@@ -6,6 +6,7 @@
 mod config;
 mod connection;
 mod expand;
+mod home;
 pub mod import;
 mod lines;
 mod listing;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use rmcp::model::{CallToolResult, JsonObject, RequestMetaObject};
 
+use self::home::Home;
 pub use self::{
     config::{Config, ConfigError, ServerConfig, Transport},
     listing::Listing,
@@ -30,15 +32,22 @@ pub use self::{
 #[derive(Default)]
 pub struct Upstreams {
     servers: Vec<Arc<Server>>,
+    home: Arc<Home>,
 }
 
 impl Upstreams {
     /// The servers of `config`; nothing is started yet.
     #[must_use]
     pub fn new(config: Config, policy: &Arc<Policy>) -> Self {
-        let server = |config| Server::new(config, Arc::clone(policy));
+        let home = Arc::<Home>::default();
+        let server = |config| Server::new(config, Arc::clone(policy), Arc::clone(&home));
         let servers = config.servers.into_iter().map(server).collect();
-        Self { servers }
+        Self { servers, home }
+    }
+
+    /// Servers will live on the runtime of whoever calls this first; it needs input and output.
+    pub fn settle(&self) {
+        self.home.settle();
     }
 
     /// All of them, in the order of the configuration.

@@ -24,6 +24,7 @@ use super::{
     config::{ServerConfig, Transport},
     connection::Connection,
     listing::Listing,
+    home::Home,
     policy::Policy,
     secrets::Secrets,
 };
@@ -45,6 +46,7 @@ pub struct Server {
     config: ServerConfig,
     policy: Arc<Policy>,
     secrets: Secrets,
+    home: Arc<Home>,
     state: Mutex<State>,
     /// Somebody has seen that the connection is gone.
     death: Notify,
@@ -112,8 +114,9 @@ impl Up {
 }
 
 impl Server {
-    pub(super) fn new(config: ServerConfig, policy: Arc<Policy>) -> Arc<Self> {
+    pub(super) fn new(config: ServerConfig, policy: Arc<Policy>, home: Arc<Home>) -> Arc<Self> {
         Arc::new(Self {
+            home,
             secrets: Secrets::new(config.secrets.clone()),
             config,
             policy,
@@ -234,10 +237,17 @@ impl Server {
     /// Starts the server in a task of its own: whoever waits for it may give up, it does not.
     fn start(self: &Arc<Self>) -> Starting {
         let server = Arc::clone(self);
-        let started = tokio::spawn(async move { server.started().await });
-        async move { started.await.unwrap_or_else(|error| Err(error.to_string())) }
-            .boxed()
-            .shared()
+        let started = self.home.spawn(async move { server.started().await });
+        let server = Arc::clone(self);
+        async move {
+            started.await.unwrap_or_else(|error| {
+                let reason = format!("its task ended without a word: {error}");
+                server.down(reason.clone(), Duration::ZERO);
+                Err(reason)
+            })
+        }
+        .boxed()
+        .shared()
     }
 
     async fn started(self: Arc<Self>) -> Result<Up, String> {
@@ -253,7 +263,7 @@ impl Server {
             Ok((connection, up)) => {
                 tracing::info!(server = self.name(), "up");
                 lock(&self.state).now = Now::Up(up.clone());
-                tokio::spawn(Arc::clone(&self).watch(connection, up.clone()));
+                self.home.spawn(Arc::clone(&self).watch(connection, up.clone()));
                 Ok(up)
             }
             Err(reason) => {
