@@ -4,43 +4,15 @@ mod support;
 
 use std::{
     fs,
-    path::Path,
-    process::Command,
     time::{Duration, Instant},
 };
 
 use reqwest::{Method, blocking::Response};
 use serde_json::{Value, json};
 use support::{
-    http::{Agent, ERAS, Era, HttpServer, client},
+    http::{Agent, ERAS, Era, HttpServer, client, guarded, token},
     structured, tool,
 };
-use tempfile::TempDir;
-
-/// Makes a token as an operator does; returns it and adds its line to the file.
-fn token(name: &str, file: &Path) -> String {
-    let made = Command::new(env!("CARGO_BIN_EXE_callgate"))
-        .args(["token", name])
-        .output()
-        .expect("the binary starts");
-    assert!(made.status.success());
-    let line = String::from_utf8(made.stdout).expect("it is text");
-    let before = fs::read_to_string(file).unwrap_or_default();
-    fs::write(file, before + &line).expect("the file can be written");
-    let told = String::from_utf8(made.stderr).expect("it is text");
-    told.lines().last().expect("the token is shown").to_owned()
-}
-
-/// A server with two principals; returns their tokens.
-fn guarded(arguments: &[&str]) -> (HttpServer, TempDir, String, String) {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let file = folder.path().join("tokens");
-    let (ann, bob) = (token("ann", &file), token("bob", &file));
-    let file = file.to_str().expect("paths here are UTF-8").to_owned();
-    let mut all = vec!["--token-file", &file];
-    all.extend(arguments);
-    (HttpServer::start(&all), folder, ann, bob)
-}
 
 fn call_search(agent: &mut Agent) -> (support::http::Events, Value) {
     let mut events = agent.start_run(json!({"python_code": "search(query='x')",

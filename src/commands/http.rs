@@ -1,6 +1,6 @@
 //! `callgate http`: many remote clients.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Args;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -192,7 +192,13 @@ pub(super) fn execute(arguments: HttpArguments, options: &Options) -> Result<Exi
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(async { http::serve(http, Service::start(settings)).await });
+    let upstreams = Arc::clone(&settings.upstreams);
+    let served = runtime.block_on(async {
+        let served = http::serve(http, Service::start(settings)).await;
+        // They are processes of their own and would stay.
+        upstreams.close().await;
+        served
+    });
     runtime.shutdown_background();
     served?;
     Ok(ExitCode::SUCCESS)

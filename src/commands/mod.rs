@@ -4,6 +4,7 @@ mod doctor;
 mod http;
 mod image;
 mod logging;
+mod mcp;
 mod options;
 mod progress;
 mod run;
@@ -50,6 +51,9 @@ enum Command {
     /// Build, list, show and remove runtime images
     #[command(subcommand)]
     Image(image::ImageCommand),
+    /// The other MCP servers that code may call: list them, import them from desktop clients
+    #[command(subcommand)]
+    Mcp(mcp::McpCommand),
     /// Say what is installed, what is missing, and what to do about it
     Doctor,
 }
@@ -69,6 +73,7 @@ pub fn execute(command_line: CommandLine) -> ExitCode {
         Command::Token(arguments) => token::execute(&arguments),
         Command::Run(arguments) => run::execute(arguments, &options),
         Command::Image(command) => image::execute(command, &options),
+        Command::Mcp(command) => mcp::execute(command, &options),
         Command::Doctor => Ok(doctor::execute(&options)),
     };
     result.unwrap_or_else(|error| {

@@ -1,9 +1,9 @@
 //! `callgate stdio`, which is also what `callgate` does without a command.
 
-use std::{io::IsTerminal as _, process::ExitCode};
+use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
 use super::{Options, Problem};
-use crate::server::{Service, serve_stdio};
+use crate::server::{Service, Signals, serve_stdio};
 
 /// Serves one client until its input ends.
 pub(super) fn execute(options: &Options) -> Result<ExitCode, Problem> {
@@ -17,7 +17,17 @@ pub(super) fn execute(options: &Options) -> Result<ExitCode, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(async { serve_stdio(Service::start(settings)).await });
+    let upstreams = Arc::clone(&settings.upstreams);
+    let served = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let served = tokio::select! {
+            served = serve_stdio(Service::start(settings)) => served,
+            () = signals.next() => Ok(()),
+        };
+        // They are processes of their own and would stay.
+        upstreams.close().await;
+        served
+    });
     // The thread that reads standard input may be in the middle of a read: don't wait for it.
     runtime.shutdown_background();
     served?;

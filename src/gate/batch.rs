@@ -1,7 +1,7 @@
 //! Calls that wait to be answered together: those that the client is told of in the run's result, and answers by
 //! another request.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, futures::Notified, oneshot};
 
@@ -9,7 +9,6 @@ use super::{
     pending::Answered,
     route::{Route, RouteAnswer, RouteError, ToolCall},
 };
-use std::sync::Arc;
 
 /// The calls of one run that wait for the client; as a [`Route`] it takes more.
 #[derive(Debug, Default)]
@@ -34,11 +33,14 @@ impl Batch {
         Arc::default()
     }
 
-    /// The calls that wait, oldest first.
+    /// The calls that wait, in the order in which the program made them.
     #[must_use]
     pub fn calls(&self) -> Vec<ToolCall> {
         let waiting = self.0.lock();
-        waiting.iter().map(|waiting| waiting.call.clone()).collect()
+        let mut calls: Vec<ToolCall> = waiting.iter().map(|of| of.call.clone()).collect();
+        // Calls side by side come here on several threads.
+        calls.sort_by_key(|call| call.number);
+        calls
     }
 
     /// Whether this call waits.

@@ -148,7 +148,8 @@ impl Calls {
     /// when the time is over is only that the program gives up waiting.
     pub(super) fn wait(self: Arc<Self>, timeout_ms: Option<f64>, is_patient: bool) -> Answer {
         Box::pin(async move {
-            let can_stand_still = is_patient || timeout_ms.is_none();
+            // Who waits for no time has something to do next.
+            let can_stand_still = timeout_ms.is_none_or(|ms| is_patient && ms > 0.0);
             let _waits = can_stand_still.then(|| self.standstill.wait(Waits::News));
             self.submissions.wait(timeout_ms).await
         })
@@ -244,6 +245,7 @@ impl Calls {
         checked.map_err(|reason| CallEnd::failure(reason, &request_id))?;
         let call = ToolCall {
             request_id,
+            number: record,
             tool: call.tool.to_string(),
             is_upstream: self.upstream(&call).is_some(),
             server: call.server.as_deref().map(str::to_owned),

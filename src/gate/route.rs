@@ -9,6 +9,8 @@ use serde_json::Value;
 pub struct ToolCall {
     /// Names this call, for whoever answers it: a `UUIDv4`.
     pub request_id: String,
+    /// Which call of its run it is.
+    pub number: usize,
     /// The tool, as it was offered.
     pub tool: String,
     /// The server that the tool belongs to, if the code named one.

@@ -51,7 +51,7 @@ impl Callgate {
 
     /// The tools, the same for every client.
     fn tools(&self) -> Vec<Tool> {
-        let mut tools = vec![schema::run_python_code()];
+        let mut tools = vec![schema::run_python_code(&self.service.servers().names())];
         if self.service.settings.callbacks.allows_resumption() {
             tools.push(schema::resume_python_code());
         }
@@ -77,7 +77,7 @@ impl ServerHandler for Callgate {
             Implementation::new("callgate", env!("CARGO_PKG_VERSION")).with_title("callgate");
         ServerConfig::new(capabilities)
             .with_server_info(implementation)
-            .with_instructions(schema::INSTRUCTIONS)
+            .with_instructions(schema::instructions(&self.service.servers().names()))
     }
 
     async fn list_tools(

@@ -22,6 +22,7 @@ mod road;
 mod schema;
 mod service;
 mod settings;
+mod signals;
 mod stdio;
 mod suspended;
 mod trace;
@@ -35,6 +36,7 @@ pub use self::{
     schema::{CALLBACKS_EXTENSION, RUN_PYTHON_CODE},
     service::Service,
     settings::{Callbacks, ReturnMode, Settings},
+    signals::Signals,
     stdio::serve as serve_stdio,
     suspended::SuspendedLimits,
     trace::TARGET as TRACE_TARGET,

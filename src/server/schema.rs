@@ -36,8 +36,7 @@ When run_python_code returns the status `pending`, its program has called tools 
 then call this with the `handle` of that result and one entry of `results` for each call. The program goes on where it \
 waits; the answer is its result, or `pending` again with the next calls and a new handle.";
 
-/// What a model is told about the server.
-pub const INSTRUCTIONS: &str = "\
+const INSTRUCTIONS: &str = "\
 callgate runs Python that you write, and lets it call tools.
 - Write one program that does the whole task: call tools in loops, filter and join the results in \
 Python, and print or end with only what you need. The value of the last expression is returned.
@@ -181,15 +180,53 @@ pub const KINDS: [&str; 11] = [
     "internal",
 ];
 
-/// The tool as `tools/list` shows it.
+/// Bytes that the names of the operator's servers may take in what models read.
+const NAMES: usize = 600;
+
+/// What models are told of the operator's servers.
+fn about_servers(servers: &[String]) -> String {
+    if servers.is_empty() {
+        return String::new();
+    }
+    let mut names = String::new();
+    let mut named = 0;
+    for name in servers {
+        if names.len() + name.len() > NAMES {
+            break;
+        }
+        if named > 0 {
+            names.push_str(", ");
+        }
+        names.push_str(name);
+        named += 1;
+    }
+    if named < servers.len() {
+        names = format!("{names} and {} more", servers.len() - named);
+    }
+    format!(
+        "\n\nThe code can also call these MCP servers, with nothing in `available_tools`: {names}. \
+         `search_tools(\"text\")` finds their tools, `print(mcp.NAME)` lists one server's, \
+         `mcp.NAME.TOOL(arg=1)` or `call_mcp_tool(\"NAME\", \"TOOL\", arg=1)` calls one, \
+         `await mcp.NAME.TOOL.aio(arg=1)` side by side."
+    )
+}
+
+/// What a model is told about the server.
 #[must_use]
-pub fn run_python_code() -> Tool {
+pub fn instructions(servers: &[String]) -> String {
+    format!("{INSTRUCTIONS}{}", about_servers(servers))
+}
+
+/// The tool as `tools/list` shows it, with the operator's `servers`.
+#[must_use]
+pub fn run_python_code(servers: &[String]) -> Tool {
+    let description = format!("{DESCRIPTION}{}", about_servers(servers));
     let annotations = ToolAnnotations::with_title("Run Python code")
         .read_only(false)
         .destructive(true)
         .idempotent(false)
         .open_world(true);
-    Tool::new(RUN_PYTHON_CODE, DESCRIPTION, object(&INPUT))
+    Tool::new(RUN_PYTHON_CODE, description, object(&INPUT))
         .with_title("Run Python code")
         .with_raw_output_schema(object(&OUTPUT))
         .with_annotations(annotations)

@@ -85,8 +85,14 @@ impl Servers for UpstreamServers {
         let wanted = |of: &&Arc<Server>| server.is_none_or(|server| of.name() == server);
         let servers: Vec<_> = self.0.servers().iter().filter(wanted).cloned().collect();
         // Who asks for one server needs that one; who asks for all shall not wait for the slowest.
-        let patience = if server.is_some() { Duration::MAX } else { PATIENCE };
-        let listings = servers.into_iter().map(move |server| listing(server, patience));
+        let patience = if server.is_some() {
+            Duration::MAX
+        } else {
+            PATIENCE
+        };
+        let listings = servers
+            .into_iter()
+            .map(move |server| listing(server, patience));
         join_all(listings).boxed()
     }
 }
@@ -116,7 +122,8 @@ fn all_of(listing: &Listing, server: &str) -> Vec<Value> {
 
 /// A tool as a client would offer it; one whose schema is none takes anything.
 fn as_offered(tool: &Tool, server: &str) -> Value {
-    let mut offered = json!({"name": tool.name, "serverName": server, "parameters": tool.input_schema});
+    let mut offered =
+        json!({"name": tool.name, "serverName": server, "parameters": tool.input_schema});
     if let Some(description) = &tool.description {
         offered["description"] = json!(description);
     }

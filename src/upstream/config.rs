@@ -195,12 +195,18 @@ pub(super) fn entries(text: &str) -> Result<Vec<(String, Value)>, String> {
         let keys: Vec<&str> = root.properties.iter().map(|of| of.name.as_str()).collect();
         return Err(format!(
             "there is no `mcpServers`; there is: {}. {SHAPE}",
-            if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") }
+            if keys.is_empty() {
+                "nothing".to_owned()
+            } else {
+                keys.join(", ")
+            }
         ));
     };
     let ast::Value::Object(servers) = &servers.value else {
         let key = servers.name.as_str();
-        return Err(format!("`{key}` has to be an object with a server for each name"));
+        return Err(format!(
+            "`{key}` has to be an object with a server for each name"
+        ));
     };
     let mut seen = HashSet::new();
     let mut entries = Vec::new();
@@ -300,7 +306,10 @@ impl<'a> Shape<'a> {
     fn of(entry: &'a Entry) -> Result<Self, String> {
         let kind = entry.kind.as_deref().map(str::to_lowercase);
         let is_http = |kind: &str| {
-            matches!(kind, "http" | "streamable-http" | "streamablehttp" | "streamable_http")
+            matches!(
+                kind,
+                "http" | "streamable-http" | "streamablehttp" | "streamable_http"
+            )
         };
         match (kind.as_deref(), &entry.command, &entry.url) {
             (Some("sse"), _, _) => Err(
@@ -350,7 +359,12 @@ impl<'a> Shape<'a> {
                     command: expand(command)?,
                     arguments: arguments.collect::<Result<_, _>>()?,
                     environment,
-                    folder: entry.cwd.as_deref().map(expand).transpose()?.map(PathBuf::from),
+                    folder: entry
+                        .cwd
+                        .as_deref()
+                        .map(expand)
+                        .transpose()?
+                        .map(PathBuf::from),
                 })
             }
             Self::Http(url) => {
@@ -410,7 +424,12 @@ mod tests {
         .unwrap();
         let names: Vec<&str> = config.servers.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["files", "web", "zed"]);
-        let Ok(Transport::Stdio { arguments, environment, .. }) = &config.servers[0].transport else {
+        let Ok(Transport::Stdio {
+            arguments,
+            environment,
+            ..
+        }) = &config.servers[0].transport
+        else {
             panic!("{config:?}");
         };
         assert_eq!(arguments[2], "/work");
@@ -421,8 +440,14 @@ mod tests {
         assert_eq!(url, "https://example.com/mcp?key=s3cret-token");
         assert_eq!(headers["Authorization"], "Bearer s3cret-token");
         assert_eq!(headers["X"], "none");
-        assert!(config.servers[1].secrets.contains(&"s3cret-token".to_owned()));
-        assert!(matches!(&config.servers[2].transport, Ok(Transport::Stdio { command, .. }) if command == "zed-server"));
+        assert!(
+            config.servers[1]
+                .secrets
+                .contains(&"s3cret-token".to_owned())
+        );
+        assert!(
+            matches!(&config.servers[2].transport, Ok(Transport::Stdio { command, .. }) if command == "zed-server")
+        );
     }
 
     #[test]
@@ -430,18 +455,45 @@ mod tests {
         for (text, expected) in [
             ("", "not a configuration"),
             ("{", "not JSON"),
-            (r#"{"mcpServers": {"a": {"command": "x"}} "more": 1}"#, "line 1"),
+            (
+                r#"{"mcpServers": {"a": {"command": "x"}} "more": 1}"#,
+                "line 1",
+            ),
             ("[]", "not a configuration"),
             (r#"{"servrs": {}}"#, "there is: servrs"),
             (r#"{"mcpServers": []}"#, "has to be an object"),
-            (r#"{"mcpServers": {"a": 1}}"#, "mcpServers.a: it has to be an object"),
-            (r#"{"mcpServers": {"a": {}}}"#, "mcpServers.a: it needs a `command`"),
-            (r#"{"mcpServers": {"a": {"command": 1}}}"#, "mcpServers.a: invalid type"),
-            (r#"{"mcpServers": {"a": {"type": "http"}}}"#, "needs a `url`"),
-            (r#"{"mcpServers": {"a": {"type": "pigeon", "url": "x"}}}"#, "`pigeon` is not known"),
-            (r#"{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}"#, "`sse` are not supported"),
-            (r#"{"mcpServers": {"": {"command": "x"}}}"#, "can't be the name"),
-            ("{\"mcpServers\": {\"a\": {\"command\": \"x\"},\n \"a\": {\"command\": \"y\"}}}", "line 2: there are two servers named `a`"),
+            (
+                r#"{"mcpServers": {"a": 1}}"#,
+                "mcpServers.a: it has to be an object",
+            ),
+            (
+                r#"{"mcpServers": {"a": {}}}"#,
+                "mcpServers.a: it needs a `command`",
+            ),
+            (
+                r#"{"mcpServers": {"a": {"command": 1}}}"#,
+                "mcpServers.a: invalid type",
+            ),
+            (
+                r#"{"mcpServers": {"a": {"type": "http"}}}"#,
+                "needs a `url`",
+            ),
+            (
+                r#"{"mcpServers": {"a": {"type": "pigeon", "url": "x"}}}"#,
+                "`pigeon` is not known",
+            ),
+            (
+                r#"{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}"#,
+                "`sse` are not supported",
+            ),
+            (
+                r#"{"mcpServers": {"": {"command": "x"}}}"#,
+                "can't be the name",
+            ),
+            (
+                "{\"mcpServers\": {\"a\": {\"command\": \"x\"},\n \"a\": {\"command\": \"y\"}}}",
+                "line 2: there are two servers named `a`",
+            ),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");
@@ -456,7 +508,11 @@ mod tests {
         )
         .unwrap();
         let problem = |index: usize| config.servers[index].transport.clone().unwrap_err();
-        assert!(problem(0).contains("`MISSING` is not set"), "{}", problem(0));
+        assert!(
+            problem(0).contains("`MISSING` is not set"),
+            "{}",
+            problem(0)
+        );
         assert!(config.servers[1].transport.is_ok());
         assert!(problem(2).contains("input"), "{}", problem(2));
         assert!(problem(3).contains("http://"), "{}", problem(3));

@@ -5,16 +5,13 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderName, HeaderValue};
 use rmcp::{
     ClientHandler, RoleClient,
-    model::{
-        ClientCapabilities, ClientConfig, Implementation, ProtocolVersion,
-    },
+    model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion},
     service::{
         ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext,
         Peer, RunningService,
     },
     transport::{
-        StreamableHttpClientTransport,
-        streamable_http_client::StreamableHttpClientTransportConfig,
+        StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
 use tokio::sync::Notify;
@@ -94,8 +91,9 @@ impl Connection {
                 folder,
             } => {
                 let started = Process::start(command, arguments, environment, folder.as_deref());
-                let (mut process, pipes) = started
-                    .map_err(|error| Refused::Failed(format!("`{command}` can't be started: {error}")))?;
+                let (mut process, pipes) = started.map_err(|error| {
+                    Refused::Failed(format!("`{command}` can't be started: {error}"))
+                })?;
                 tokio::spawn(log_errors(name.to_owned(), pipes.errors));
                 let lines = Lines::new(name, pipes.input, pipes.output);
                 let opened = handler.serve_with_lifecycle(lines, mode).await;
@@ -172,10 +170,9 @@ enum Refused {
 impl Refused {
     fn of(error: ClientInitializeError, exit: Option<String>) -> Self {
         match error {
-            ClientInitializeError::JsonRpcError(error) => Self::Answered(format!(
-                "it refused the handshake: {}",
-                error.message
-            )),
+            ClientInitializeError::JsonRpcError(error) => {
+                Self::Answered(format!("it refused the handshake: {}", error.message))
+            }
             ClientInitializeError::ConnectionClosed(_) => Self::Failed(match exit {
                 Some(status) => format!("it ended before it answered ({status})"),
                 None => "it closed the connection before it answered".to_owned(),
@@ -201,14 +198,15 @@ fn http_transport(
         .connect_timeout(CONNECT_TIMEOUT)
         .build()
         .map_err(|error| format!("no HTTP client could be made: {error}"))?;
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
-        .max_concurrent_requests(REQUESTS);
+    let mut config =
+        StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(REQUESTS);
     config.allow_stateless = true;
     for (name, value) in headers {
         let name = HeaderName::try_from(name.as_str())
             .map_err(|_| format!("`{name}` can't be the name of a header"))?;
-        let value = HeaderValue::try_from(value.as_str())
-            .map_err(|_| format!("the value of the header `{name}` has characters that no header may have"))?;
+        let value = HeaderValue::try_from(value.as_str()).map_err(|_| {
+            format!("the value of the header `{name}` has characters that no header may have")
+        })?;
         config.custom_headers.insert(name, value);
     }
     Ok(StreamableHttpClientTransport::with_client(client, config))

@@ -167,7 +167,10 @@ fn refusal(ends: &[u8], length: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
     let ends = String::from_utf8_lossy(ends);
     // Ours are numbers. The id stands at one of the ends, before or after the result.
     let ids = ends.match_indices("\"id\"").filter_map(|(at, key)| {
-        let rest = ends[at + key.len()..].trim_start().strip_prefix(':')?.trim_start();
+        let rest = ends[at + key.len()..]
+            .trim_start()
+            .strip_prefix(':')?
+            .trim_start();
         let digits = rest.find(|of: char| !of.is_ascii_digit())?;
         rest[..digits].parse::<i64>().ok()
     });
@@ -177,5 +180,8 @@ fn refusal(ends: &[u8], length: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
         LONGEST_LINE >> 20
     );
     let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None);
-    Some(JsonRpcMessage::error(error, Some(NumberOrString::Number(id))))
+    Some(JsonRpcMessage::error(
+        error,
+        Some(NumberOrString::Number(id)),
+    ))
 }

@@ -42,7 +42,9 @@ impl Listing {
             for tool in page.tools {
                 bytes += serde_json::to_string(&tool).map_or(0, |text| text.len());
                 if tools.len() == TOOLS || bytes > BYTES {
-                    tracing::warn!("a server has more tools than are kept ({TOOLS}, {BYTES} bytes)");
+                    tracing::warn!(
+                        "a server has more tools than are kept ({TOOLS}, {BYTES} bytes)"
+                    );
                     return Ok(Self::new(tools));
                 }
                 let is_new = !tools.iter().any(|known| known.name == tool.name);

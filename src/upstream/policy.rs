@@ -12,7 +12,9 @@ pub struct Policy {
 
 /// A pattern that is not one.
 #[derive(Debug, thiserror::Error)]
-#[error("`{pattern}` is not a pattern for tools: {reason}; write it like `github.search_*` or `*.delete_*`")]
+#[error(
+    "`{pattern}` is not a pattern for tools: {reason}; write it like `github.search_*` or `*.delete_*`"
+)]
 pub struct PolicyError {
     pattern: String,
     reason: String,

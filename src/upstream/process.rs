@@ -69,7 +69,8 @@ impl Process {
         environment: &BTreeMap<String, String>,
         folder: Option<&Path>,
     ) -> io::Result<(Self, Pipes)> {
-        let passed_on = |name: &&str| std::env::var_os(name).map(|value| ((*name).to_owned(), value));
+        let passed_on =
+            |name: &&str| std::env::var_os(name).map(|value| ((*name).to_owned(), value));
         let mut command = Command::new(command);
         command
             .args(arguments)
@@ -110,6 +111,7 @@ impl Process {
         }
         self.signal(Signal::KILL);
         let _ = self.child.wait().await;
+        self.group = None;
     }
 
     fn signal(&self, signal: Signal) {

@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     config::{ServerConfig, Transport},
     connection::Connection,
-    listing::Listing,
     home::Home,
+    listing::Listing,
     policy::Policy,
     secrets::Secrets,
 };
@@ -213,7 +213,8 @@ impl Server {
         match up.peer.call_tool_once(call).await {
             Ok(CallToolResponse::Complete(result)) => Ok(result),
             Ok(_) => Err(CallError::Failed(
-                "the tool asks for something in between, and nobody is there to answer it".to_owned(),
+                "the tool asks for something in between, and nobody is there to answer it"
+                    .to_owned(),
             )),
             Err(error) => Err(CallError::Failed(self.describe(&error))),
         }
@@ -256,14 +257,14 @@ impl Server {
             opened = tokio::time::timeout(timeout, self.open()) => opened,
             () = self.stop.cancelled() => Ok(Err("callgate is ending".to_owned())),
         };
-        let opened = opened.unwrap_or_else(|_| {
-            Err(format!("it did not start within {} s", timeout.as_secs()))
-        });
+        let opened = opened
+            .unwrap_or_else(|_| Err(format!("it did not start within {} s", timeout.as_secs())));
         match opened {
             Ok((connection, up)) => {
                 tracing::info!(server = self.name(), "up");
                 lock(&self.state).now = Now::Up(up.clone());
-                self.home.spawn(Arc::clone(&self).watch(connection, up.clone()));
+                self.home
+                    .spawn(Arc::clone(&self).watch(connection, up.clone()));
                 Ok(up)
             }
             Err(reason) => {

@@ -466,3 +466,28 @@ impl Events {
         }
     }
 }
+
+/// Makes a token as an operator does; returns it and adds its line to the file.
+pub fn token(name: &str, file: &std::path::Path) -> String {
+    let made = std::process::Command::new(env!("CARGO_BIN_EXE_callgate"))
+        .args(["token", name])
+        .output()
+        .expect("the binary starts");
+    assert!(made.status.success());
+    let line = String::from_utf8(made.stdout).expect("it is text");
+    let before = std::fs::read_to_string(file).unwrap_or_default();
+    std::fs::write(file, before + &line).expect("the file can be written");
+    let told = String::from_utf8(made.stderr).expect("it is text");
+    told.lines().last().expect("the token is shown").to_owned()
+}
+
+/// A server with two principals; returns their tokens.
+pub fn guarded(arguments: &[&str]) -> (HttpServer, tempfile::TempDir, String, String) {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("tokens");
+    let (ann, bob) = (token("ann", &file), token("bob", &file));
+    let file = file.to_str().expect("paths here are UTF-8").to_owned();
+    let mut all = vec!["--token-file", &file];
+    all.extend(arguments);
+    (HttpServer::start(&all), folder, ann, bob)
+}

@@ -15,7 +15,7 @@ mod reload;
 mod session;
 mod sessions;
 mod settings;
-mod signals;
+
 mod tls;
 mod tokens;
 
@@ -38,7 +38,7 @@ use tower_http::{
 
 use self::{
     body::Bodies, guard::Guard, health::Health, inbox::Inbox, listener::Listener,
-    sessions::Sessions, signals::Signals, tokens::Tokens,
+    sessions::Sessions, tokens::Tokens,
 };
 pub use self::{
     sessions::SessionLimits,
@@ -48,6 +48,7 @@ pub use self::{
 };
 use super::{
     admission::Admission, handler::Callgate, loader::Loader, metrics::Metrics, service::Service,
+    signals::Signals,
 };
 use crate::gate::PendingCalls;
 
