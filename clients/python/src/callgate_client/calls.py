@@ -6,10 +6,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from callgate_client.messages import ToolCall, ToolCallResponse
-from callgate_client.tools import Tools
+from callgate_client.parameters import problems
+from callgate_client.tools import Tool, Tools
 from callgate_client.values import to_json_bytes
 
 PARALLEL = 64
@@ -71,15 +73,22 @@ async def _answer(tools: Tools, call: ToolCall) -> dict[str, Any]:
     if tool is None:
         return {"error": f"there is no tool {call.tool_name!r}; there are: {', '.join(tools) or 'none'}"}
     # A task of its own tells a tool that was cancelled from inside from a call that nobody waits for.
-    work = asyncio.ensure_future(tool.call(call.arguments))
+    work = asyncio.ensure_future(_contained(tool, call.arguments))
     try:
         await asyncio.wait([work])
     finally:
         work.cancel()
     try:
         return {"result": _result(work.result())}
-    except (Exception, asyncio.CancelledError, SystemExit) as error:
+    except (Exception, asyncio.CancelledError) as error:
         return {"error": error_text(error)}
+
+
+async def _contained(tool: Tool, arguments: dict[str, Any]) -> object:
+    try:
+        return await tool.call(arguments)
+    except SystemExit as error:  # would end the loop
+        raise RuntimeError(f"it wanted to exit: {error}") from error
 
 
 def _result(value: object) -> object:
@@ -94,6 +103,8 @@ def _result(value: object) -> object:
 
 def error_text(error: BaseException) -> str:
     """Say what a program is told of an exception: its text, or its type where it has none."""
+    if isinstance(error, ValidationError):
+        return f"{error.title}: {problems(error)}"
     inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
     if inner:  # a group's own text only counts them
         return "; ".join(map(error_text, inner))

@@ -1,7 +1,6 @@
 """Tool calls for FastMCP's client."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from callgate_client.calls import PARALLEL
@@ -18,21 +17,12 @@ with needing("fastmcp"):
 __all__ = ["ToolCallbacks", "connect", "transport"]
 
 
-@asynccontextmanager
-async def connect(
-    server: Server | ClientTransport,
-    tools: ToolsLike = (),
-    *,
-    parallel: int = PARALLEL,
-    **options: Any,  # noqa: ANN401
-) -> AsyncIterator[Sandbox]:
+def connect(
+    server: Server | ClientTransport, tools: ToolsLike = (), *, parallel: int = PARALLEL, **options: Any
+) -> AbstractAsyncContextManager[Sandbox]:
     """Connect to callgate; `options` are those of `fastmcp.Client`."""
     callbacks = ToolCallbacks(tools, parallel=parallel)
-    async with Client(transport(server), extensions=[callbacks], **options) as client:
-        try:
-            yield callbacks.attach(client)
-        finally:
-            await callbacks.calls.close()
+    return callbacks.serve(Client(transport(server), extensions=[callbacks], **options))
 
 
 def transport(server: Server | ClientTransport) -> ClientTransport:

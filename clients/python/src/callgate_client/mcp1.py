@@ -7,7 +7,11 @@ from typing import Any
 from pydantic import RootModel
 
 from callgate_client.calls import PARALLEL, Calls
-from callgate_client.messages import ToolCallCancelledNotification, ToolCallRequestNotification, ToolCallResponse
+from callgate_client.messages import (
+    ToolCallCancelledNotification,
+    ToolCallRequestNotification,
+    ToolCallResponse,
+)
 from callgate_client.needing import needing
 from callgate_client.sandbox import Sandbox
 from callgate_client.server import Command, Server
@@ -37,7 +41,7 @@ def attach(session: ClientSession, tools: ToolsLike = (), *, parallel: int = PAR
     # There is no public way to widen what a session takes, nor to add a handler to the one that it has.
     others = session._message_handler
 
-    async def on_message(message: Any) -> None:  # noqa: ANN401
+    async def on_message(message: Any) -> None:
         match getattr(message, "root", None):
             case ToolCallRequestNotification(params=call):
                 calls.start(call)
@@ -47,8 +51,8 @@ def attach(session: ClientSession, tools: ToolsLike = (), *, parallel: int = PAR
                 await others(message)
 
     session._message_handler = on_message
-    session._receive_notification_type = _Notification  # type: ignore[assignment]
-    return Sandbox(session.call_tool, calls.tools)
+    session._receive_notification_type = _Notification
+    return Sandbox(session, calls)
 
 
 @asynccontextmanager
@@ -59,10 +63,13 @@ async def connect(
     async with _transport(server) as (read, write, *_), ClientSession(read, write) as session:
         sandbox = attach(session, tools, parallel=parallel)
         await session.initialize()
-        yield sandbox
+        try:
+            yield sandbox
+        finally:
+            await sandbox.close()
 
 
-def _transport(server: Server) -> Any:  # noqa: ANN401
+def _transport(server: Server) -> Any:
     if isinstance(server, str):
         return streamable_http_client(server)
     command = Command.of(server)

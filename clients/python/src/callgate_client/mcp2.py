@@ -1,11 +1,18 @@
 """Tool calls for clients of `mcp` 2."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from callgate_client.calls import PARALLEL, Calls
-from callgate_client.messages import CANCELLED, EXTENSION, REQUEST, ToolCall, ToolCallCancelled, ToolCallResponse
+from callgate_client.messages import (
+    CANCELLED,
+    EXTENSION,
+    REQUEST,
+    ToolCall,
+    ToolCallCancelled,
+    ToolCallResponse,
+)
 from callgate_client.needing import needing
 from callgate_client.sandbox import Sandbox
 from callgate_client.server import Command, Server
@@ -28,13 +35,23 @@ class ToolCallbacks(ClientExtension):
     identifier = EXTENSION
 
     def __init__(self, tools: ToolsLike = (), *, parallel: int = PARALLEL) -> None:
-        self.calls = Calls(Tools.of(tools), self._send, parallel=parallel)
+        self._calls = Calls(Tools.of(tools), self._send, parallel=parallel)
         self._client: SessionOwner | None = None
 
     def attach(self, client: SessionOwner) -> Sandbox:
         """Answer through this client, once it is connected: an extension is not told whose it is."""
         self._client = client
-        return Sandbox(client.session.call_tool, self.calls.tools)
+        return Sandbox(client.session, self._calls)
+
+    @asynccontextmanager
+    async def serve(self, client: AbstractAsyncContextManager[SessionOwner]) -> AsyncIterator[Sandbox]:
+        """Connect a client that has this extension, and answer until the block ends."""
+        async with client as connected:
+            sandbox = self.attach(connected)
+            try:
+                yield sandbox
+            finally:
+                await sandbox.close()
 
     def notifications(self) -> list[NotificationBinding[Any]]:
         """Tell the library which notifications are wanted."""
@@ -44,10 +61,10 @@ class ToolCallbacks(ClientExtension):
         ]
 
     async def _start(self, call: ToolCall) -> None:
-        self.calls.start(call)
+        self._calls.start(call)
 
     async def _cancel(self, cancelled: ToolCallCancelled) -> None:
-        self.calls.cancel(cancelled.request_id)
+        self._calls.cancel(cancelled.request_id)
 
     async def _send(self, response: ToolCallResponse) -> None:
         if self._client is None:
@@ -55,20 +72,15 @@ class ToolCallbacks(ClientExtension):
         await self._client.session.send_notification(response)
 
 
-@asynccontextmanager
-async def connect(
-    server: Server, tools: ToolsLike = (), *, parallel: int = PARALLEL, **options: Any  # noqa: ANN401
-) -> AsyncIterator[Sandbox]:
+def connect(
+    server: Server, tools: ToolsLike = (), *, parallel: int = PARALLEL, **options: Any
+) -> AbstractAsyncContextManager[Sandbox]:
     """Connect to callgate; `options` are those of `mcp.client.Client`."""
     callbacks = ToolCallbacks(tools, parallel=parallel)
-    async with Client(_transport(server), extensions=[callbacks], **options) as client:
-        try:
-            yield callbacks.attach(client)
-        finally:
-            await callbacks.calls.close()
+    return callbacks.serve(Client(_transport(server), extensions=[callbacks], **options))
 
 
-def _transport(server: Server) -> Any:  # noqa: ANN401
+def _transport(server: Server) -> Any:
     if isinstance(server, str):
         # A result has its value twice, as text and structured: the usual limit, 1 MiB, is soon reached.
         return streamable_http_client(server, max_sse_event_size=None)

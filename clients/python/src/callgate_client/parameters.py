@@ -37,7 +37,7 @@ class Parameters:
         try:
             checked: dict[str, Any] = self._adapter.validate_python(dict(arguments))
         except ValidationError as error:
-            raise TypeError(f"{self._name}() got wrong arguments: {_problems(error)}") from None
+            raise TypeError(f"{self._name}() got wrong arguments: {problems(error)}") from None
         bound = self._signature.bind_partial()
         for parameter in self._signature.parameters.values():
             if parameter.name in checked:
@@ -79,7 +79,7 @@ def _resolved(annotations: dict[str, Any], function: Callable[..., object]) -> d
     return typing.get_type_hints(holder, getattr(function, "__globals__", {}), include_extras=True)
 
 
-def _typed_dict(name: str, signature: inspect.Signature, hints: dict[str, Any]) -> Any:  # noqa: ANN401
+def _typed_dict(name: str, signature: inspect.Signature, hints: dict[str, Any]) -> Any:
     """The parameters as a dictionary's type: unlike a model's fields, its keys may have any name."""
     keys: dict[str, Any] = {}
     extra: typing.Literal["allow", "forbid"] = "forbid"
@@ -93,12 +93,13 @@ def _typed_dict(name: str, signature: inspect.Signature, hints: dict[str, Any]) 
             keys[parameter.name] = hint
         else:
             keys[parameter.name] = NotRequired[_with_default(hint, parameter.default)]
-    shape: Any = TypedDict(name, keys)  # type: ignore[operator]
+    make: Any = TypedDict  # checkers know only calls that have everything written out
+    shape = make(name, keys)
     shape.__pydantic_config__ = ConfigDict(extra=extra)
     return shape
 
 
-def _with_default(hint: Any, default: object) -> Any:  # noqa: ANN401
+def _with_default(hint: Any, default: object) -> Any:
     """Tells the default where JSON can; the function itself sets it."""
     try:
         shown = to_jsonable_python(default)
@@ -107,7 +108,7 @@ def _with_default(hint: Any, default: object) -> Any:  # noqa: ANN401
     return Annotated[hint, Field(json_schema_extra={"default": shown})]
 
 
-def _return_schema(hint: Any) -> JsonSchema | None:  # noqa: ANN401
+def _return_schema(hint: Any) -> JsonSchema | None:
     if hint is None or hint is type(None):
         return None
     try:
@@ -116,6 +117,7 @@ def _return_schema(hint: Any) -> JsonSchema | None:  # noqa: ANN401
         return None
 
 
-def _problems(error: ValidationError) -> str:
-    problems = error.errors(include_url=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems)
+def problems(error: ValidationError) -> str:
+    """Say what did not fit, in a line."""
+    found = error.errors(include_url=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)

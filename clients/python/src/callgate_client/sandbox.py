@@ -1,11 +1,12 @@
 """Running programs."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from callgate_client.calls import Calls
 from callgate_client.messages import RUN_PYTHON_CODE
+from callgate_client.sessions import Session, list_tools
 from callgate_client.tools import Tools
 from callgate_client.values import to_json_value
 
@@ -74,11 +75,27 @@ class RunError(Exception):
 class Sandbox:
     """Runs programs that call tools."""
 
-    def __init__(
-        self, call_tool: Callable[[str, dict[str, Any]], Awaitable[BaseModel]], tools: Tools
-    ) -> None:
-        self._call_tool = call_tool
-        self.tools = tools
+    def __init__(self, session: Session, calls: Calls) -> None:
+        self._session = session
+        self._calls = calls
+
+    @property
+    def tools(self) -> Tools:
+        """What programs may call."""
+        return self._calls.tools
+
+    @tools.setter
+    def tools(self, tools: Tools) -> None:
+        self._calls.tools = tools
+
+    async def description(self) -> str:
+        """Ask the server what it tells models of its tool."""
+        listed = await list_tools(self._session)
+        return next((tool.description or "" for tool in listed if tool.name == RUN_PYTHON_CODE), "")
+
+    async def close(self) -> None:
+        """Stop working on calls."""
+        await self._calls.close()
 
     async def run(self, python_code: str, /, **global_variables: object) -> Run:
         """Run a program, with names bound before it starts; raises `RunError` if it fails."""
@@ -87,7 +104,11 @@ class Sandbox:
             "available_tools": self.tools.available_tools(),
             "global_variables": {name: to_json_value(value) for name, value in global_variables.items()},
         }
-        run = Run.of(await self._call_tool(RUN_PYTHON_CODE, arguments))
+        run = Run.of(await self._session.call_tool(RUN_PYTHON_CODE, arguments))
+        for call in run.tool_calls:
+            # One without an outcome of ours may still be on its way here: nobody waits for it.
+            if call.outcome not in ("answered", "failed"):
+                self._calls.cancel(call.request_id)
         if not run.succeeded:
             raise RunError(run)
         return run

@@ -9,10 +9,10 @@ from callgate_client.parameters import JsonSchema
 class Session(Protocol):
     """What is needed of a `ClientSession`, of `mcp` 1 or 2."""
 
-    async def list_tools(self, *, params: Any = None) -> Any:  # noqa: ANN401
+    async def list_tools(self, *, params: Any) -> Any:
         """Ask for a page of tools."""
 
-    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None) -> Any:  # noqa: ANN401
+    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None) -> Any:
         """Call a tool."""
 
 
@@ -21,7 +21,7 @@ class SessionOwner(Protocol):
     """A client, of `mcp` 2 or FastMCP."""
 
     @property
-    def session(self) -> Any:  # noqa: ANN401
+    def session(self) -> Any:
         """The session under it."""
 
 

@@ -66,7 +66,9 @@ def _plain_type(schema: Mapping[str, Any], root: JsonSchema, above: tuple[str, .
     if kind != "object":
         return _NAMES.get(kind or "", "Any")
     if properties := schema.get("properties"):
-        return "{" + ", ".join(f'"{key}": {_type(part, root, above)}' for key, part in properties.items()) + "}"
+        return (
+            "{" + ", ".join(f'"{key}": {_type(part, root, above)}' for key, part in properties.items()) + "}"
+        )
     values = schema.get("additionalProperties")
     return f"dict[str, {_type(values, root, above)}]" if isinstance(values, Mapping) else "dict"
 

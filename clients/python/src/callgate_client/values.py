@@ -58,7 +58,7 @@ def _converted(value: Any) -> object:
 
 
 def _with_base64(value: Any) -> object:
-    """Make text of all bytes: pydantic's own base64 is another alphabet, and would take those that are text, too."""
+    """Make text of all bytes: pydantic's own base64 has another alphabet, and would be for all of them."""
     if isinstance(value, bytes | bytearray):
         try:
             return value.decode()
