@@ -2,12 +2,21 @@
 
 from typing import Any
 
+TASK = (
+    "Find recent AI breakthroughs relevant to our enterprise customers "
+    "and send them personalized email updates."
+)
+
 MAILS: list[dict[str, str]] = []
 
 
-async def web_search(query: str, max_results: int = 20, time_filter: str | None = None) -> list[dict[str, str]]:
+async def web_search(
+    query: str, max_results: int = 20, time_filter: str | None = None
+) -> list[dict[str, str]]:
     """Search the web."""
-    hits = [{"title": f"{query}: news {number}", "url": f"https://news.example/{number}"} for number in (1, 2, 3)]
+    hits = [
+        {"title": f"{query}: news {number}", "url": f"https://news.example/{number}"} for number in (1, 2, 3)
+    ]
     return hits[:max_results]
 
 

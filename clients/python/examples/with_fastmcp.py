@@ -3,9 +3,10 @@
 import asyncio
 import sys
 
+from fastmcp import Client
+
 from agent_tools import query_database, web_search
 from callgate_client.fastmcp import ToolCallbacks, connect
-from fastmcp import Client
 
 
 async def main(server: str | list[str]) -> object:

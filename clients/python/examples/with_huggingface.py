@@ -4,14 +4,11 @@ import asyncio
 import os
 import sys
 
-from agent_tools import query_database, send_email, web_search
-from callgate_client.huggingface import attach
 from huggingface_hub import Agent, ChatCompletionInputMessage, MCPClient
 from huggingface_hub.inference._mcp.types import StdioServerConfig
 
-TASK = (
-    "Find recent AI breakthroughs relevant to our enterprise customers and send them personalized email updates."
-)
+from agent_tools import TASK, query_database, send_email, web_search
+from callgate_client.huggingface import attach
 
 
 async def main(program: str, model: str, base_url: str | None = None) -> str:

@@ -3,10 +3,11 @@
 import asyncio
 import sys
 
-from agent_tools import query_database, web_search
-from callgate_client.mcp1 import attach, connect
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
+
+from agent_tools import query_database, web_search
+from callgate_client.mcp1 import attach, connect
 
 
 async def main(server: str | list[str]) -> object:

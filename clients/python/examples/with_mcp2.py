@@ -3,9 +3,10 @@
 import asyncio
 import sys
 
+from mcp.client import Client
+
 from agent_tools import query_database, web_search
 from callgate_client.mcp2 import ToolCallbacks, connect
-from mcp.client import Client
 
 
 async def main(server: str | list[str]) -> object:

@@ -3,14 +3,11 @@
 import asyncio
 import sys
 
-from agent_tools import query_database, send_email, web_search
-from callgate_client.pydantic_ai import CallgateToolset
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
-TASK = (
-    "Find recent AI breakthroughs relevant to our enterprise customers and send them personalized email updates."
-)
+from agent_tools import TASK, query_database, send_email, web_search
+from callgate_client.pydantic_ai import CallgateToolset
 
 
 async def main(server: str | list[str], model: Model | str) -> str:

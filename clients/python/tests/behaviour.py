@@ -8,7 +8,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+
 from callgate_client import RunError, Sandbox, Tool, Tools
+from callgate_client.sessions import Session, SessionOwner
 
 Connect = Callable[..., AbstractAsyncContextManager[Sandbox]]
 
@@ -97,7 +99,9 @@ async def test_no_more_calls_than_said_are_worked_on_at_once(connect: Connect, s
         return number
 
     async with connect(server, [work], parallel=3) as sandbox:
-        run = await sandbox.run("import asyncio\nawait asyncio.gather(*(work.aio(number=n) for n in range(20)))")
+        run = await sandbox.run(
+            "import asyncio\nawait asyncio.gather(*(work.aio(number=n) for n in range(20)))"
+        )
     assert run.return_value == list(range(20))
     assert most == 3
 
@@ -108,14 +112,18 @@ async def test_a_thousand_calls_at_once_are_all_answered(connect: Connect, serve
         return number
 
     async with connect(server, [same]) as sandbox:
-        run = await sandbox.run("import asyncio\nsum(await asyncio.gather(*(same.aio(number=n) for n in range(1000))))")
+        run = await sandbox.run(
+            "import asyncio\nsum(await asyncio.gather(*(same.aio(number=n) for n in range(1000))))"
+        )
     assert run.return_value == 499500
 
 
 @pytest.mark.anyio
 async def test_exceptions_become_errors_with_their_text(connect: Connect, server: object) -> None:
     def fail(how: str) -> None:
-        raise {"text": LookupError("no such customer"), "none": WithoutText(), "exit": SystemExit("usage")}[how]
+        raise {"text": LookupError("no such customer"), "none": WithoutText(), "exit": SystemExit("usage")}[
+            how
+        ]
 
     code = """
 texts = []
@@ -137,7 +145,13 @@ class WithoutText(Exception):  # noqa: N818
 
 @pytest.mark.anyio
 async def test_wrong_arguments_are_told(connect: Connect, server: object) -> None:
-    code = "arguments = {'a': 'one', 'c': 3}\ntry:\n    add(**arguments)\nexcept ToolCallError as error:\n    print(error.message)"
+    code = """
+arguments = {"a": "one", "c": 3}
+try:
+    add(**arguments)
+except ToolCallError as error:
+    print(error.message)
+"""
     async with connect(server, [add]) as sandbox:
         run = await sandbox.run(code)
     assert "`a`" in run.output
@@ -161,7 +175,9 @@ async def test_results_that_can_not_be_json_are_refused_clearly(connect: Connect
 
     async with connect(server, [thing]) as sandbox:
         run = await sandbox.run("try:\n    thing()\nexcept ToolCallError as error:\n    print(error)")
-    assert run.output == "Tool call 'thing' failed: what it returned can't be sent: _thread.lock is not JSON\n"
+    assert (
+        run.output == "Tool call 'thing' failed: what it returned can't be sent: _thread.lock is not JSON\n"
+    )
 
 
 @pytest.mark.anyio
@@ -189,13 +205,17 @@ async def test_a_program_that_fails_raises_with_all_that_is_known(connect: Conne
         assert (await sandbox.run("'still here'")).return_value == "still here"
     run = caught.value.run
     assert run.error
-    assert (run.error.kind, run.error.type, run.error.message) == ("exception", "ZeroDivisionError", "division by zero")
+    assert (run.error.kind, run.error.type, run.error.message) == (
+        "exception",
+        "ZeroDivisionError",
+        "division by zero",
+    )
     assert run.tool_calls[0].outcome == "answered"
 
 
 @pytest.mark.anyio
 async def test_tools_of_another_server_are_called_through_its_session(
-    connect: Connect, server: object, other_session: object
+    connect: Connect, server: object, other_session: SessionOwner | Session
 ) -> None:
     tools = Tools([add])
     await tools.add_session(other_session, prefix="other_", server_name="other")
@@ -205,20 +225,30 @@ try:
     other_break_down()
 except ToolCallError as error:
     failure = error.message
-[other_greet(name="Ann"), other_measure(text="four"), call_mcp_tool("other", "other_greet", name="Bob"), add(a=1), failure]
+greetings = [other_greet(name="Ann"), call_mcp_tool("other", "other_greet", name="Bob")]
+[*greetings, other_measure(text="four"), add(a=1), failure]
 """
     async with connect(server, tools) as sandbox:
         run = await sandbox.run(code)
     assert isinstance(run.return_value, list)
     *values, failure = run.return_value
     # A server that declares a schema for text wraps it; what programs get is what it said.
-    greetings = [value["result"] if isinstance(value, dict) and "result" in value else value for value in values]
-    assert greetings == ["Hello, Ann!", {"letters": 4, "pages": None}, "Hello, Bob!", {"sum": 3, "carry": None}]
+    greetings = [
+        value["result"] if isinstance(value, dict) and "result" in value else value for value in values
+    ]
+    assert greetings == [
+        "Hello, Ann!",
+        "Hello, Bob!",
+        {"letters": 4, "pages": None},
+        {"sum": 3, "carry": None},
+    ]
     assert "break_down" in str(failure)
 
 
 @pytest.mark.anyio
-async def test_a_call_that_nobody_waits_for_is_cancelled(connect: Connect, serve: Callable[..., object]) -> None:
+async def test_a_call_that_nobody_waits_for_is_cancelled(
+    connect: Connect, serve: Callable[..., object]
+) -> None:
     cancelled = asyncio.Event()
 
     async def wait() -> None:
@@ -250,7 +280,9 @@ async def test_a_blocking_function_that_nobody_waits_for_holds_nothing_up(
 
 
 @pytest.mark.anyio
-async def test_closing_a_sandbox_cancels_what_is_under_way(connect: Connect, serve: Callable[..., object]) -> None:
+async def test_closing_a_sandbox_cancels_what_is_under_way(
+    connect: Connect, serve: Callable[..., object]
+) -> None:
     started, cancelled = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:

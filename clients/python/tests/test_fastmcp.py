@@ -4,14 +4,16 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fastmcp import Client
+
 import with_fastmcp
 from behaviour import *  # noqa: F403
 from behaviour import Connect
 from callgate_client.fastmcp import connect as connect_fastmcp
 from callgate_client.fastmcp import transport
-from fastmcp import Client
 
 
 @pytest.fixture(params=["auto", "legacy"])
@@ -20,7 +22,7 @@ def connect(request: pytest.FixtureRequest) -> Connect:
 
 
 @pytest.fixture
-async def other_session() -> AsyncIterator[Client]:
+async def other_session() -> AsyncIterator[Client[Any]]:
     async with Client(transport([sys.executable, str(Path(__file__).parent / "other_server.py")])) as client:
         yield client
 

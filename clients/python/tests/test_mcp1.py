@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
 import with_mcp1
 from behaviour import *  # noqa: F403
 from behaviour import Connect
 from callgate_client.mcp1 import attach
 from callgate_client.mcp1 import connect as connect_mcp1
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 
 @pytest.fixture
@@ -21,7 +22,9 @@ def connect() -> Connect:
 
 @pytest.fixture
 async def other_session() -> AsyncIterator[ClientSession]:
-    other = StdioServerParameters(command=sys.executable, args=[str(Path(__file__).parent / "other_server.py")])
+    other = StdioServerParameters(
+        command=sys.executable, args=[str(Path(__file__).parent / "other_server.py")]
+    )
     async with stdio_client(other) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         yield session

@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+
 import with_mcp2
 from behaviour import *  # noqa: F403
 from behaviour import Connect
 from callgate_client.mcp2 import connect as connect_mcp2
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters
 
 
 @pytest.fixture(params=["auto", "legacy"])

@@ -1,17 +1,14 @@
 """Agents of pydantic-ai, whole loops with a scripted model."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import agent_tools
 import pytest
-import with_pydantic_ai
-from callgate_client.fastmcp import transport
-from callgate_client.pydantic_ai import CallgateToolset
 from pydantic_ai import (
     Agent,
     ApprovalRequired,
@@ -29,6 +26,11 @@ from pydantic_ai.capabilities import HandleDeferredToolCalls
 from pydantic_ai.mcp import MCPToolset
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
+
+import agent_tools
+import with_pydantic_ai
+from callgate_client.fastmcp import transport
+from callgate_client.pydantic_ai import CallgateToolset
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +89,9 @@ async def test_the_demo_runs_with_tools_that_only_programs_see(server: str | lis
     assert len(agent_tools.MAILS) == 2
     assert set(script.tools) == {"run_python_code"}
     description = script.tools["run_python_code"].description
-    assert "def web_search(*, query: str, max_results: int = 20, time_filter: str | None = None)" in description
+    assert (
+        "def web_search(*, query: str, max_results: int = 20, time_filter: str | None = None)" in description
+    )
     assert "Send a mail." in description
 
 
@@ -111,7 +115,9 @@ def rename(ctx: RunContext[Customer], name: str) -> str:
 
 async def test_tools_get_the_context_of_their_run(server: str | list[str]) -> None:
     script = Script("rename(name='Bob')\nsum(orders())")
-    agent = Agent(script.model, deps_type=Customer, toolsets=[CallgateToolset(server, tools=[orders, rename])])
+    agent = Agent(
+        script.model, deps_type=Customer, toolsets=[CallgateToolset(server, tools=[orders, rename])]
+    )
     customer = Customer("Ann", [1, 2])
     result = await agent.run("Rename.", deps=customer)
     assert returned(result.output) == "3"
@@ -141,7 +147,9 @@ async def test_two_programs_of_one_step_run_side_by_side(server: str | list[str]
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if len(messages) > 1:
-            contents = [str(part.content) for part in last_parts(messages) if isinstance(part, ToolReturnPart)]
+            contents = [
+                str(part.content) for part in last_parts(messages) if isinstance(part, ToolReturnPart)
+            ]
             return ModelResponse(parts=[TextPart(" ".join(map(returned, contents)))])
         programs = [{"python_code": f"meet(name={name!r})"} for name in ("left", "right")]
         return ModelResponse(parts=[ToolCallPart("run_python_code", program) for program in programs])
@@ -150,7 +158,9 @@ async def test_two_programs_of_one_step_run_side_by_side(server: str | list[str]
     assert (await agent.run("Meet.")).output == "left right"
 
 
-async def test_what_a_tool_asks_a_model_to_do_again_is_an_error_for_a_program(server: str | list[str]) -> None:
+async def test_what_a_tool_asks_a_model_to_do_again_is_an_error_for_a_program(
+    server: str | list[str],
+) -> None:
     def look_up(key: str) -> str:
         raise ModelRetry("keys have four letters")
 
@@ -172,18 +182,25 @@ async def test_what_a_tool_asks_a_model_to_do_again_is_an_error_for_a_program(se
     assert "key" in texts.rpartition(";")[2]
 
 
-async def test_a_program_that_fails_goes_back_to_the_model_as_often_as_it_takes(server: str | list[str]) -> None:
+async def test_a_program_that_fails_goes_back_to_the_model_as_often_as_it_takes(
+    server: str | list[str],
+) -> None:
     script = Script("1 / 0", "unknown", "for", "'right at last'")
     agent = Agent(script.model, toolsets=[CallgateToolset(server)])
     result = await agent.run("Try.")
     assert returned(result.output) == "right at last"
-    told = [part.content for message in result.all_messages() for part in message.parts if part.part_kind == "tool-return"]
+    told = [
+        part.content
+        for message in result.all_messages()
+        for part in message.parts
+        if part.part_kind == "tool-return"
+    ]
     assert "ZeroDivisionError" in str(told[0])
     assert "NameError" in str(told[1])
 
 
 async def test_whole_toolsets_can_be_offered(server: str | list[str]) -> None:
-    other = MCPToolset(transport([__import__("sys").executable, str(Path(__file__).parent / "other_server.py")]))
+    other = MCPToolset(transport([sys.executable, str(Path(__file__).parent / "other_server.py")]))
     numbers = FunctionToolset[None]()
 
     @numbers.tool_plain
@@ -199,8 +216,8 @@ async def test_whole_toolsets_can_be_offered(server: str | list[str]) -> None:
 
 
 async def test_all_other_toolsets_of_the_agent_are_offered(server: str | list[str]) -> None:
-    numbers = FunctionToolset[None]([abs_of], id="numbers")
-    script = Script("[abs_of(number=-1), tools.names() if hasattr(tools, 'names') else sorted(dir(tools))]")
+    numbers = FunctionToolset[object]([abs_of], id="numbers")
+    script = Script("[abs_of(number=-1), dir(tools)]")
     agent = Agent(script.model, toolsets=[numbers, CallgateToolset(server)], output_type=str)
     output = returned((await agent.run("Count.")).output)
     assert "abs_of" in output
@@ -279,10 +296,18 @@ async def test_giving_an_agent_up_gives_its_program_and_calls_up(server: str | l
 async def test_a_toolset_may_have_a_prefix(server: str | list[str]) -> None:
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if len(messages) > 1:
-            return ModelResponse(parts=[TextPart(str(part.content)) for part in last_parts(messages) if isinstance(part, ToolReturnPart)])
+            return ModelResponse(
+                parts=[
+                    TextPart(str(part.content))
+                    for part in last_parts(messages)
+                    if isinstance(part, ToolReturnPart)
+                ]
+            )
         return ModelResponse(parts=[ToolCallPart("py_run_python_code", {"python_code": "abs_of(number=-3)"})])
 
-    agent = Agent(FunctionModel(answer), toolsets=[CallgateToolset[None](server).prefixed("py")], tools=[abs_of])
+    agent = Agent(
+        FunctionModel(answer), toolsets=[CallgateToolset[None](server).prefixed("py")], tools=[abs_of]
+    )
     assert returned((await agent.run("Count.")).output) == "3"
 
 

@@ -11,7 +11,7 @@ from callgate_client.sandbox import Sandbox
 from callgate_client.tools import Tools, ToolsLike
 
 with needing("huggingface"):
-    from huggingface_hub import MCPClient
+    from huggingface_hub import ChatCompletionInputTool, MCPClient
     from mcp import ClientSession
 
 
@@ -28,11 +28,18 @@ def attach(client: MCPClient, tools: ToolsLike = (), *, parallel: int = PARALLEL
     sandbox = mcp1.attach(session, tools, parallel=parallel)
     offering: Any = _Offering(session, sandbox.tools)
     client.sessions[RUN_PYTHON_CODE] = offering
-    for tool in client.available_tools:
-        if tool.function.name == RUN_PYTHON_CODE:
-            tool.function.parameters = CODE_ONLY
-            tool.function.description = describe(tool.function.description or "", sandbox.tools.stubs())
+    client.available_tools = [
+        _described(tool, sandbox.tools) if tool.function.name == RUN_PYTHON_CODE else tool
+        for tool in client.available_tools
+    ]
     return sandbox
+
+
+def _described(tool: ChatCompletionInputTool, tools: Tools) -> ChatCompletionInputTool:
+    """Make the tool anew: to change one here is to change only half of what is sent."""
+    description = describe(tool.function.description or "", tools.stubs())
+    function = {"name": RUN_PYTHON_CODE, "description": description, "parameters": CODE_ONLY}
+    return ChatCompletionInputTool.parse_obj_as_instance({"type": "function", "function": function})
 
 
 class _Offering:

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 EXTENSION = "callgate/tool-callbacks"
 """The capability extension that says: this client answers tool calls."""
@@ -16,8 +16,6 @@ CANCELLED: Literal["notifications/tool_call_cancelled"] = "notifications/tool_ca
 
 class ToolCall(BaseModel):
     """A program in the sandbox calls a tool."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     request_id: str = Field(alias="requestId")
     tool_name: str = Field(alias="toolName")

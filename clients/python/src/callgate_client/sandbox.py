@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from callgate_client.calls import Calls
 from callgate_client.messages import RUN_PYTHON_CODE
@@ -22,8 +22,6 @@ class RunFailure(BaseModel):
 
 class CallRecord(BaseModel):
     """A tool call that a program made, and what became of it."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     request_id: str = Field(alias="requestId")
     tool_name: str = Field(alias="toolName")
