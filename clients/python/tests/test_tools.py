@@ -210,7 +210,7 @@ class Pages:
 
     async def list_tools(self, *, params: Any) -> BaseModel:
         first = params is None
-        tool = {
+        tool: dict[str, Any] = {
             "name": "first" if first else "second",
             "description": None,
             "inputSchema": {},
