@@ -5,21 +5,18 @@ import os
 import sys
 
 from huggingface_hub import Agent, ChatCompletionInputMessage, MCPClient
-from huggingface_hub.inference._mcp.types import StdioServerConfig
 
 from agent_tools import TASK, query_database, send_email, web_search
 from callgate_client.huggingface import attach
 
 
 async def main(program: str, model: str, base_url: str | None = None) -> str:
-    callgate: StdioServerConfig = {
-        "type": "stdio",
-        "command": program,
-        "args": [],
-        "env": dict(os.environ),
-        "cwd": ".",
-    }
-    async with Agent(model=model, base_url=base_url, servers=[callgate]) as agent:
+    agent = Agent(
+        model=model,
+        base_url=base_url,
+        servers=[{"type": "stdio", "command": program, "args": [], "env": dict(os.environ), "cwd": "."}],
+    )
+    async with agent:
         await agent.load_tools()
         attach(agent, [web_search, query_database, send_email])
         async for _ in agent.run(TASK):
