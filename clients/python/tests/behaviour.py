@@ -2,10 +2,12 @@
 
 import asyncio
 import datetime
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import pytest
 
@@ -374,3 +376,14 @@ async def test_a_function_that_blocks_does_not_stop_the_loop(connect: Connect, s
         await sandbox.run("nap()")
         ticking.cancel()
     assert ticks > 10
+
+
+@pytest.mark.anyio
+async def test_leaving_ends_the_server_that_was_started(
+    connect: Connect, program: str, tmp_path: Path
+) -> None:
+    note = tmp_path / "id"
+    async with connect(["sh", "-c", f"echo $$ > '{note}'; exec '{program}'"]) as sandbox:
+        assert (await sandbox.run("1 + 1")).return_value == 2
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)

@@ -5,9 +5,9 @@ import logging
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from callgate_client import Tools
+from callgate_client import Sandbox, Tools
 from callgate_client.calls import Calls
 from callgate_client.messages import ToolCall, ToolCallResponse
 
@@ -103,3 +103,29 @@ async def test_an_answer_that_can_not_be_sent_is_logged(caplog: pytest.LogCaptur
         await asyncio.wait_for(logged.wait(), 10)
         await asyncio.sleep(0)
     assert "the answer to 'tool' could not be sent" in caplog.text
+
+
+class Answered(BaseModel):
+    content: list[Any] = []
+    structured: dict[str, Any] = Field(alias="structuredContent")
+
+
+class Over:
+    """A session whose runs end before all of their calls have come."""
+
+    async def list_tools(self, *, params: Any) -> Any:
+        raise AssertionError
+
+    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None) -> Answered:
+        call = {"requestId": "1", "toolName": "tool", "outcome": "withdrawn", "duration_ms": 1}
+        return Answered(structuredContent={"status": "success", "tool_calls": [call]})
+
+
+async def test_a_call_that_comes_after_its_run_is_over_is_not_worked_on() -> None:
+    post = Post()
+    calls = Calls(Tools(), post.send)
+    await Sandbox(Over(), calls).run("")
+    calls.start(ToolCall(requestId="1", toolName="tool"))
+    calls.start(ToolCall(requestId="2", toolName="tool"))
+    assert (await asyncio.wait_for(post.sent.get(), 10))["requestId"] == "2"
+    assert post.sent.empty()

@@ -18,6 +18,7 @@ from pydantic_ai import (
     ModelRetry,
     RunContext,
     TextPart,
+    Tool,
     ToolCallPart,
     ToolReturn,
     ToolReturnPart,
@@ -176,7 +177,9 @@ async def test_what_a_tool_asks_a_model_to_do_again_is_an_error_for_a_program(
         "        texts.append(error.message)\n"
         "'; '.join(texts)"
     )
-    agent = Agent(script.model, toolsets=[CallgateToolset(server)], tools=[look_up, crash])
+    agent = Agent(
+        script.model, toolsets=[CallgateToolset(server)], tools=[Tool(look_up, max_retries=0), crash]
+    )
     texts = returned((await agent.run("Look.")).output)
     assert texts.startswith("keys have four letters; no such customer; ")
     assert "key" in texts.rpartition(";")[2]
@@ -218,10 +221,12 @@ async def test_whole_toolsets_can_be_offered(server: str | list[str]) -> None:
 async def test_all_other_toolsets_of_the_agent_are_offered(server: str | list[str]) -> None:
     numbers = FunctionToolset[object]([abs_of], id="numbers")
     script = Script("[abs_of(number=-1), dir(tools)]")
-    agent = Agent(script.model, toolsets=[numbers, CallgateToolset(server)], output_type=str)
-    output = returned((await agent.run("Count.")).output)
+    agent = Agent(script.model, toolsets=[numbers, CallgateToolset(server)], output_type=[str, Customer])
+    output = returned(str((await agent.run("Count.")).output))
     assert "abs_of" in output
     assert "run_python_code" not in output
+    assert [tool.name for tool in script.seen[0].output_tools] == ["final_result"]
+    assert "final_result" not in output
 
 
 def abs_of(number: int) -> int:
