@@ -12,9 +12,12 @@ use std::{
 };
 
 use callgate::{
-    gate::{CallLimits, Gate, OfferedTools, Program, Route, RouteAnswer, ToolCall},
+    gate::{
+        Batch, CallLimits, Gate, NoServers, OfferedTools, Program, Roads, Route, RouteAnswer,
+        ToolCall,
+    },
     image::{Image, Recipe, Store, progress::Silent},
-    sandbox::{Budget, Capacity, Ending, Limits, Run, Sandbox, Transcript},
+    sandbox::{Budget, Capacity, Ending, Limits, Pause, Run, Sandbox, Transcript},
 };
 use serde_json::{Map, Value, json};
 use support::{Client, structured, tool};
@@ -257,13 +260,14 @@ async fn stopped(sandbox: &Sandbox, source: &str, stop: CancellationToken) -> In
         ..Limits::default()
     };
     let program = program(source, Value::Null);
-    let gate = Gate::new(program, Arc::new(Echo), CallLimits::default(), stop.clone());
+    let gate = Gate::new(program, roads(), CallLimits::default(), stop.clone());
     let report = sandbox
         .run(Run {
             host_calls: Arc::new(gate),
             output: Box::new(Transcript::new(1 << 20, None)),
             limits,
             stop,
+            pause: Pause::new(),
         })
         .await;
     assert_eq!(report.ending, Ending::Stopped, "{source}");
@@ -404,9 +408,18 @@ fn median(numbers: &mut [f64]) -> f64 {
     numbers[numbers.len() / 2]
 }
 
+fn roads() -> Roads {
+    Roads {
+        route: Arc::new(Echo),
+        batch: Batch::new(),
+        servers: Arc::new(NoServers),
+    }
+}
+
 fn capacity(runs: u32) -> Capacity {
     Capacity {
         runs,
+        paused: 0,
         memory: Budget::half_of_machine(),
     }
 }
@@ -430,7 +443,7 @@ async fn run(sandbox: &Sandbox, source: &str, tool: Value) -> Value {
     let stop = CancellationToken::new();
     let gate = Arc::new(Gate::new(
         program(source, tool),
-        Arc::new(Echo),
+        roads(),
         CallLimits::default(),
         stop.clone(),
     ));
@@ -440,6 +453,7 @@ async fn run(sandbox: &Sandbox, source: &str, tool: Value) -> Value {
             output: Box::new(Transcript::new(1 << 20, None)),
             limits: Limits::default(),
             stop,
+            pause: Pause::new(),
         })
         .await;
     assert_eq!(report.ending, Ending::Returned);

@@ -6,13 +6,12 @@ mod support;
 use std::{
     path::Path,
     process::{Command, Output},
-    sync::Once,
 };
 
 use serde_json::{Value, json};
 use support::{
     http::HttpServer,
-    toolchain::{Node, python},
+    toolchain::{Node, prepare_image, python},
 };
 
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/clients");
@@ -77,16 +76,6 @@ fn node_program(name: &str) -> Command {
     let mut command = Node::install().command();
     command.arg(Path::new(CLIENTS).join("node").join(name));
     command
-}
-
-/// Makes the image if there is none: some clients give up after a minute.
-fn prepare_image() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let output = Command::new(CALLGATE).args(["run", "-c", "1"]).output();
-        let output = output.expect("the binary starts");
-        assert!(output.status.success(), "{}", shown(&output));
-    });
 }
 
 /// What both streams have, for a message.

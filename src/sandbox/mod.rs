@@ -13,7 +13,7 @@ mod transcript;
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{AcquireError, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use wasmtime::{
     Enabled, Engine, InstanceAllocationStrategy, Module, PoolingAllocationConfig, Store,
@@ -49,6 +49,8 @@ pub struct Sandbox {
     slots: Arc<Semaphore>,
     /// How many slots there are.
     capacity: usize,
+    /// Instances that the pool still has; paused runs hold one without a slot.
+    instances: Arc<Semaphore>,
     heap: Arc<Heap>,
     executor: Executor,
 }
@@ -139,7 +141,8 @@ impl Sandbox {
     /// # Errors
     /// When the image does not load or the machine refuses the address space.
     pub fn new(image: &Image, capacity: Capacity) -> Result<Self, ImageError> {
-        let engine = pooled_engine(capacity.runs.saturating_add(capacity.paused))?;
+        let instances = capacity.runs.saturating_add(capacity.paused);
+        let engine = pooled_engine(instances)?;
         let guest = Guest::link(&engine, image.runtime.code(&engine)?)?;
         let state = image.state(&engine)?;
         let ticker = Ticker::start(&engine).map_err(wasmtime::Error::from)?;
@@ -155,6 +158,7 @@ impl Sandbox {
             shared: Arc::new(shared),
             slots: Arc::new(Semaphore::new(capacity.runs as usize)),
             capacity: capacity.runs as usize,
+            instances: Arc::new(Semaphore::new(instances as usize)),
             heap: Arc::default(),
             executor: Executor::start().map_err(wasmtime::Error::from)?,
         })
@@ -163,11 +167,15 @@ impl Sandbox {
     /// Runs the guest to its end. When no slot is free it waits for one. Dropping the future stops
     /// the run.
     pub async fn run(&self, run: Run) -> Report {
-        let slot = tokio::select! {
-            slot = Arc::clone(&self.slots).acquire_owned() => slot,
+        let (slots, instances) = (Arc::clone(&self.slots), Arc::clone(&self.instances));
+        let room = tokio::select! {
+            // There is an instance for every slot, at the latest once a run that was stopped while it
+            // was paused has been taken apart.
+            room = async { Ok((slots.acquire_owned().await?, instances.acquire_owned().await?)) } => room,
             () = run.stop.cancelled() => return Report::before_start(Ending::Stopped),
         };
-        let Ok(slot) = slot else {
+        let room: Result<_, AcquireError> = room;
+        let Ok((slot, instance)) = room else {
             return Report::before_start(Ending::Failed("the sandbox is closed".to_owned()));
         };
         let shared = Arc::clone(&self.shared);
@@ -184,6 +192,7 @@ impl Sandbox {
             // The answer first: taking the instance apart is nobody's wait.
             let _ = report.send(ended);
             drop(remains);
+            drop(instance);
             pause.leave_slot();
             if heap.ended(running()) {
                 tokio::time::sleep(heap::QUIET).await;

@@ -70,7 +70,8 @@ static INPUT: LazyLock<Value> = LazyLock::new(|| {
                     "properties": {
                         "name": {"type": "string"},
                         "description": {"type": "string"},
-                        "parameters": {"type": "object", "description": "JSON schema of the arguments."}
+                        "parameters": {"type": "object", "description": "JSON schema of the arguments."},
+                        "serverName": {"type": "string", "description": "The MCP server that has the tool, if that matters."}
                     }
                 }
             },

@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
+    sync::Once,
 };
 
 use sha2::{Digest as _, Sha256};
@@ -18,7 +19,12 @@ const PYTHON: &str = "python3";
 /// A Python environment with what `fixtures/clients/python/<name>.txt` lists; returns its interpreter.
 pub fn python(name: &str) -> PathBuf {
     let list = Path::new(LISTS).join(format!("python/{name}.txt"));
-    let folder = installed(&format!("python-{name}"), &[&list], |folder| {
+    python_with(name, &list)
+}
+
+/// The same with a list from elsewhere.
+pub fn python_with(name: &str, list: &Path) -> PathBuf {
+    let folder = installed(&format!("python-{name}"), &[list], |folder| {
         run(Command::new(PYTHON).args(["-m", "venv"]).arg(folder));
         let pip = folder.join("bin/python");
         run(Command::new(pip)
@@ -30,9 +36,17 @@ pub fn python(name: &str) -> PathBuf {
                 "--disable-pip-version-check",
                 "-r",
             ])
-            .arg(&list));
+            .arg(list));
     });
     folder.join("bin/python")
+}
+
+/// Makes the runtime image if there is none: some clients give up after a minute.
+pub fn prepare_image() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        run(Command::new(env!("CARGO_BIN_EXE_callgate")).args(["run", "-c", "1"]));
+    });
 }
 
 /// A Node of its own and packages.
@@ -136,7 +150,8 @@ fn installed(name: &str, lists: &[&Path], install: impl FnOnce(&Path)) -> PathBu
     folder
 }
 
-fn run(command: &mut Command) {
+/// Runs a command that must succeed; else its output is the message.
+pub fn run(command: &mut Command) {
     let output = command.output();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(

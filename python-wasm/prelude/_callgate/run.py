@@ -168,7 +168,7 @@ def _too_large(error, limit):
     size = error.args[0] if error.args else f"more than {limit}"
     message = (
         f"the value of the last expression is {size} bytes of JSON; the limit is {limit} "
-        "(--max-result). Return less: a summary, the first rows, or a file is not kept."
+        "(--max-result). Return less, such as a summary or the first rows."
     )
     return {"kind": "output_limit", "type": "ResultTooLarge", "message": message, "traceback": None}
 
