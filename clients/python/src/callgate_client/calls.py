@@ -40,7 +40,7 @@ class Calls:
         """Begin to work on a call; clients read nothing more until this returns."""
         if call.request_id in self._cancelled_early or call.request_id in self._tasks:
             return
-        task = asyncio.create_task(self._work(call), name=f"callgate: {call.tool_name}")
+        task = asyncio.create_task(self._work(self.tools, call), name=f"callgate: {call.tool_name}")
         self._tasks[call.request_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(call.request_id, None))
 
@@ -58,9 +58,9 @@ class Calls:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _work(self, call: ToolCall) -> None:
+    async def _work(self, tools: Tools, call: ToolCall) -> None:
         async with self._places:
-            answer = await _answer(self.tools, call)
+            answer = await _answer(tools, call)
             try:
                 await self._send(ToolCallResponse(params={"requestId": call.request_id, **answer}))
             except Exception:
