@@ -4,6 +4,7 @@ mod support;
 
 use std::{
     fs,
+    process::Command,
     time::{Duration, Instant},
 };
 
