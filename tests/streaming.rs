@@ -102,7 +102,7 @@ fn everything_is_told_before_the_result() {
 
 #[test]
 fn the_end_of_a_call_is_told_however_it_ends() {
-    let mut client = Client::start(&["--tool-timeout", "300ms"]);
+    let mut client = Client::start(&["--tool-timeout", "300ms", "--callbacks", "notify"]);
     client.run("1");
     let code = "\
 import asyncio\nasync def attempt(call):\n    try:\n        await asyncio.wait_for(call, 0.1)\n    except (ToolCallError, TimeoutError):\n        pass\n\
@@ -125,7 +125,7 @@ try:\n    look()\nexcept ToolCallError:\n    pass\nawait attempt(look.aio())\naw
         told,
         [
             "look called",
-            "look given up",
+            "look timed out",
             "look called",
             "look given up"
         ]
