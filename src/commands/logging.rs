@@ -113,8 +113,10 @@ impl Logging {
         // request that ends with its connection.
         let quiet = match self.log.as_str() {
             log if log.contains("rmcp::service") => log.to_owned(),
-            log if log.contains("rmcp") => format!("{log},rmcp::service=off"),
-            log => format!("{log},rmcp=warn,rmcp::service=off"),
+            log if log.contains("rmcp") => {
+                format!("{log},rmcp::service=off,rmcp::transport::worker=off")
+            }
+            log => format!("{log},rmcp=warn,rmcp::service=off,rmcp::transport::worker=off"),
         };
         EnvFilter::try_new(&quiet).unwrap_or_else(|error| {
             eprintln!("callgate: --log {}: {error}; logging warnings", self.log);

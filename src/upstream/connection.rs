@@ -177,6 +177,14 @@ impl Refused {
                 Some(status) => format!("it ended before it answered ({status})"),
                 None => "it closed the connection before it answered".to_owned(),
             }),
+            ClientInitializeError::TransportError { error, .. } => {
+                // The outer ones tell of requests and transports, the innermost what happened.
+                let mut cause: &dyn std::error::Error = error.error.as_ref();
+                while let Some(source) = cause.source() {
+                    cause = source;
+                }
+                Self::Failed(format!("it can't be reached: {cause}"))
+            }
             other => Self::Failed(format!("the handshake failed: {other}")),
         }
     }

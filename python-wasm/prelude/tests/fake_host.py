@@ -70,7 +70,7 @@ class Result:
         self.errors = errors
 
 
-def run(source, tools=(), variables=None, limits=None, **answers):
+def run(source, tools=(), variables=None, limits=None, operator_servers=(), **answers):
     """Run a source the way the host does, and return what came of it."""
     import _callgate
 
@@ -79,6 +79,7 @@ def run(source, tools=(), variables=None, limits=None, **answers):
         "source": source,
         "tools": [tool if isinstance(tool, dict) else {"name": tool} for tool in tools],
         "global_variables": variables or {},
+        "servers": list(operator_servers),
         "limits": limits,
         "precheck": "precheck" in answers,
     }
