@@ -3,6 +3,7 @@
 //! - [`commands`]: the command line, one file a subcommand.
 //! - [`server`]: MCP: tool schemas, results, notifications, transports.
 //! - [`gate`]: tool calls out of the sandbox: what was offered, pending calls, timeouts, routes.
+//! - [`upstream`]: callgate as a client of other MCP servers; knows none of the others.
 //! - [`sandbox`]: one run of Python: a fresh instance, its limits, its end.
 //! - [`image`]: runtime images: obtaining CPython, compiling, snapshotting, caching, loading it.
 //! - [`wasi`]: the guest's system: files in memory, clocks, randomness; nothing of the host.

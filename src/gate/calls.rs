@@ -43,6 +43,8 @@ struct State {
     records: Vec<CallRecord>,
     /// The calls that have not ended yet, by their index in `records`.
     open: HashMap<usize, OpenCall>,
+    /// The calls that have ended and were not told of, by their index in `records`.
+    untold: Vec<usize>,
     /// Bytes of all results so far.
     results: u64,
     stopped: Option<Stopped>,
@@ -170,12 +172,14 @@ impl Calls {
         self.standstill.batch()
     }
 
-    /// What has become of the calls that have ended.
-    pub(super) fn ended(&self) -> Vec<CallRecord> {
-        let state = self.lock();
-        let records = state.records.iter().enumerate();
-        let ended = records.filter(|(index, _)| !state.open.contains_key(index));
-        ended.map(|(_, record)| record.clone()).collect()
+    /// What has become of the calls that have ended since this was asked last.
+    pub(super) fn take_ended(&self) -> Vec<CallRecord> {
+        let mut state = self.lock();
+        let untold = std::mem::take(&mut state.untold);
+        let records = untold
+            .into_iter()
+            .map(|record| state.records[record].clone());
+        records.collect()
     }
 
     /// Gives up a submitted call.
@@ -242,7 +246,10 @@ impl Calls {
             outcome: Outcome::Refused,
             duration: Duration::ZERO,
         });
-        checked.map_err(|reason| CallEnd::failure(reason, &request_id))?;
+        if let Err(reason) = checked {
+            state.untold.push(record);
+            return Err(CallEnd::failure(reason, &request_id));
+        }
         let call = ToolCall {
             request_id,
             number: record,
@@ -379,6 +386,7 @@ impl Calls {
         };
         state.records[record].outcome = outcome;
         state.records[record].duration = call.began.elapsed();
+        state.untold.push(record);
         true
     }
 

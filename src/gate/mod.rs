@@ -182,10 +182,10 @@ impl Gate {
         self.calls.hold(is_held);
     }
 
-    /// What has become of the calls that have ended.
+    /// What has become of the calls that have ended since this was asked last.
     #[must_use]
-    pub fn ended(&self) -> Vec<CallRecord> {
-        self.calls.ended()
+    pub fn take_ended(&self) -> Vec<CallRecord> {
+        self.calls.take_ended()
     }
 
     /// Why the gate stopped the run, if it did.

@@ -169,13 +169,13 @@ impl Sandbox {
     pub async fn run(&self, run: Run) -> Report {
         let (slots, instances) = (Arc::clone(&self.slots), Arc::clone(&self.instances));
         let room = tokio::select! {
-            // There is an instance for every slot, at the latest once a run that was stopped while it
-            // was paused has been taken apart.
-            room = async { Ok((slots.acquire_owned().await?, instances.acquire_owned().await?)) } => room,
+            // In this order: who waits for an instance must not hold a slot, for which paused runs may wait
+            // that hold instances.
+            room = async { Ok((instances.acquire_owned().await?, slots.acquire_owned().await?)) } => room,
             () = run.stop.cancelled() => return Report::before_start(Ending::Stopped),
         };
         let room: Result<_, AcquireError> = room;
-        let Ok((slot, instance)) = room else {
+        let Ok((instance, slot)) = room else {
             return Report::before_start(Ending::Failed("the sandbox is closed".to_owned()));
         };
         let shared = Arc::clone(&self.shared);

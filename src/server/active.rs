@@ -137,5 +137,7 @@ fn running(running: &mut Mutex<Running>) -> &mut Running {
 impl Drop for ActiveRun {
     fn drop(&mut self) {
         self.stop.cancel();
+        // Its calls would wait for ever, and keep alive what they are answered by.
+        let _ = self.gate.close();
     }
 }

@@ -36,9 +36,9 @@ impl Link {
         *self.lock() = Some(attendant);
     }
 
-    /// Nobody does any more.
-    pub fn disconnect(&self) {
-        *self.lock() = None;
+    /// Nobody does any more; returns who did.
+    pub fn disconnect(&self) -> Option<Attendant> {
+        self.lock().take()
     }
 
     /// The road of the next call.

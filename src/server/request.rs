@@ -247,16 +247,18 @@ impl<'a> Request<'a> {
             expiry: self.service.suspended.expiry(),
             pending: run.gate.batch().calls(),
             printed: run.transcript.printed(),
-            calls: run.gate.ended(),
+            calls: run.gate.take_ended(),
             elapsed: run.pause.elapsed(),
             cpu: run.pause.cpu(),
         };
-        run.link.disconnect();
-        let link = run.link.clone();
+        let attendant = run.link.disconnect();
         let handle = match self.service.suspended.keep(&self.principal, run) {
             Ok(handle) => handle,
             Err((run, reason)) => {
                 tracing::warn!(principal = %self.principal, "a run was not suspended: {reason}");
+                if let Some(attendant) = attendant {
+                    run.link.connect(attendant);
+                }
                 run.gate.batch().refuse(&reason);
                 return Err(run);
             }
@@ -264,7 +266,6 @@ impl<'a> Request<'a> {
         if !elicits {
             return Ok(Reply::Waiting(Box::new(WaitingRun { handle, ..waiting })));
         }
-        drop(link);
         match elicit::input_required(handle, &waiting.pending) {
             Ok(required) => Ok(Reply::InputRequired(required)),
             Err(reason) => Ok(ended(RunOutcome::internal(reason))),

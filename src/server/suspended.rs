@@ -71,13 +71,10 @@ impl SuspendedRuns {
         let memory = LEAST_MEMORY + run.pause.memory();
         let handle = Uuid::new_v4().simple().to_string();
         let mut runs = self.lock();
-        let mut ended = Vec::new();
-        while let Some(full) = self.full(&runs, principal, memory) {
-            let Some(oldest) = oldest_of(&runs, principal) else {
-                return Err((Box::new(run), full));
-            };
-            ended.extend(runs.remove(&oldest));
-        }
+        let ended = match self.make_room(&mut runs, principal, memory) {
+            Ok(ended) => ended,
+            Err(full) => return Err((Box::new(run), full)),
+        };
         run.pause.begin();
         run.gate.hold(true);
         let number = runs.values().map(|run| run.number).max().unwrap_or(0) + 1;
@@ -138,33 +135,58 @@ impl SuspendedRuns {
         self.len() == 0
     }
 
-    /// Why one more of this size would be too much, if it would.
-    fn full(
+    /// Takes out as many of the principal's oldest runs as it takes to make room for one more.
+    ///
+    /// # Errors
+    /// When even without all of them there would be none; then all stay.
+    fn make_room(
         &self,
-        runs: &HashMap<String, Suspended>,
+        runs: &mut HashMap<String, Suspended>,
         principal: &Principal,
         memory: u64,
-    ) -> Option<String> {
-        let SuspendedLimits {
-            runs: most,
-            of_principal,
-            memory: most_memory,
-            ..
-        } = self.limits;
-        let of = runs.values().filter(|run| run.principal == *principal);
-        let held: u64 = runs.values().map(|run| run.memory).sum();
-        if of.count() >= of_principal || runs.len() >= most {
-            return Some(format!(
-                "{most} runs wait for the results of tool calls already, and more may not (--max-suspended-runs)"
-            ));
+    ) -> Result<Vec<Suspended>, String> {
+        let limits = &self.limits;
+        let mut own: Vec<(u64, String, u64)> = runs
+            .iter()
+            .filter(|(_, run)| run.principal == *principal)
+            .map(|(handle, run)| (run.number, handle.clone(), run.memory))
+            .collect();
+        own.sort_unstable();
+        let (mut count, mut of_principal) = (runs.len(), own.len());
+        let mut held: u64 = runs.values().map(|run| run.memory).sum();
+        let mut oldest = Vec::new();
+        let mut own = own.into_iter();
+        loop {
+            let is_crowded = count >= limits.runs || of_principal >= limits.of_principal;
+            if !is_crowded && held.saturating_add(memory) <= limits.memory {
+                break;
+            }
+            let Some((_, handle, its_memory)) = own.next() else {
+                return Err(self.full(is_crowded, memory));
+            };
+            (count, of_principal, held) = (count - 1, of_principal - 1, held - its_memory);
+            oldest.push(handle);
         }
-        (held.saturating_add(memory) > most_memory).then(|| {
-            format!(
-                "the runs that wait for the results of tool calls hold {} of memory; more may not wait \
-                 (--max-suspended-memory)",
-                bytesize::ByteSize(held)
-            )
-        })
+        Ok(oldest
+            .iter()
+            .filter_map(|handle| runs.remove(handle))
+            .collect())
+    }
+
+    /// Why there is no room for a run of this size.
+    fn full(&self, is_crowded: bool, memory: u64) -> String {
+        if is_crowded {
+            return format!(
+                "{} runs of others wait for the results of tool calls, and more may not (--max-suspended-runs)",
+                self.limits.runs
+            );
+        }
+        format!(
+            "the run holds {} of memory; the runs that wait for the results of tool calls may hold {} together \
+             (--max-suspended-memory)",
+            bytesize::ByteSize(memory),
+            bytesize::ByteSize(self.limits.memory)
+        )
     }
 
     fn expire(self: &Arc<Self>, handle: String) -> AbortHandle {
@@ -184,12 +206,6 @@ impl SuspendedRuns {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Suspended>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn oldest_of(runs: &HashMap<String, Suspended>, principal: &Principal) -> Option<String> {
-    let of = runs.iter().filter(|(_, run)| run.principal == *principal);
-    let oldest = of.min_by_key(|(_, run)| run.number);
-    oldest.map(|(handle, _)| handle.clone())
 }
 
 /// Lets a run go on that was suspended, once there is a slot for it.

@@ -15,7 +15,7 @@ mod process;
 mod secrets;
 mod server;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use rmcp::model::{CallToolResult, JsonObject, RequestMetaObject};
@@ -27,6 +27,9 @@ pub use self::{
     policy::{Policy, PolicyError},
     server::{CallError, Server, ServerState},
 };
+
+/// How long servers may take to end; longer than it takes to kill one.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The servers of a configuration.
 #[derive(Default)]
@@ -82,6 +85,9 @@ impl Upstreams {
 
     /// Stops all servers, side by side.
     pub async fn close(&self) {
-        join_all(self.servers.iter().map(|server| server.close())).await;
+        let closing = join_all(self.servers.iter().map(|server| server.close()));
+        if tokio::time::timeout(CLOSE_TIMEOUT, closing).await.is_err() {
+            tracing::warn!("a server did not end in time");
+        }
     }
 }

@@ -32,6 +32,9 @@ use super::{
 /// How long a server may take to start: the first time, package runners download it.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// How long it may take to say which tools it has now.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The first pause after a server has died; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -294,14 +297,17 @@ impl Server {
     async fn watch(self: Arc<Self>, mut connection: Connection, up: Up) {
         let since = Instant::now();
         let changes = Arc::clone(&connection.changes);
-        let death = loop {
+        let death = {
+            let lists = async {
+                loop {
+                    changes.notified().await;
+                    self.list_again(&up).await;
+                }
+            };
             tokio::select! {
-                reason = connection.ended(&self.death) => break Some(reason),
-                () = self.stop.cancelled() => break None,
-                () = changes.notified() => match self.list(&up.peer).await {
-                    Ok(listing) => *lock(&up.listing) = listing,
-                    Err(error) => tracing::warn!(server = self.name(), "its tools can't be listed: {error}"),
-                },
+                reason = connection.ended(&self.death) => Some(reason),
+                () = self.stop.cancelled() => None,
+                () = lists => None,
             }
         };
         let Some(reason) = death else {
@@ -312,6 +318,21 @@ impl Server {
         tracing::warn!(server = self.name(), "down: {reason}");
         self.down(reason, since.elapsed());
         connection.close().await;
+    }
+
+    async fn list_again(&self, up: &Up) {
+        let listed = tokio::time::timeout(LIST_TIMEOUT, self.list(&up.peer)).await;
+        match listed {
+            Ok(Ok(listing)) => *lock(&up.listing) = listing,
+            Ok(Err(error)) => {
+                let error = self.secrets.remove(&error.to_string());
+                tracing::warn!(server = self.name(), "its tools can't be listed: {error}");
+            }
+            Err(_) => tracing::warn!(
+                server = self.name(),
+                "it does not say which tools it has now"
+            ),
+        }
     }
 
     /// Notes that it is down, after it was up for so long, and when it may be started again.
