@@ -119,8 +119,9 @@ pub fn choose(set: Callbacks, client: &Client) -> Road {
         Callbacks::Resume => Road::Resume,
         Callbacks::Elicitation if client.declares_elicitation => Road::Elicit,
         Callbacks::Elicitation => Road::Refuse(NO_ELICITATION),
-        Callbacks::Auto if client.is_silent => Road::Resume,
+        // One that declared it answers; a call of its that timed out was slow, not unheard.
         Callbacks::Auto if client.declares_callbacks => Road::Notify,
+        Callbacks::Auto if client.is_silent => Road::Resume,
         Callbacks::Auto if client.has_no_hook() || client.is_modern() => Road::Resume,
         Callbacks::Auto => Road::Notify,
     }
@@ -209,7 +210,7 @@ mod tests {
                 client("agent", new(), plain),
                 Road::Refuse(NO_ELICITATION),
             ),
-            // Else what the connection has shown, what the client declared, its name, its revision.
+            // Else what the client declared, what the connection has shown, its name, its revision.
             (
                 Callbacks::Auto,
                 client("agent", old(), [no, no, yes]),
@@ -218,7 +219,7 @@ mod tests {
             (
                 Callbacks::Auto,
                 client("agent", new(), [yes, no, yes]),
-                Road::Resume,
+                Road::Notify,
             ),
             (
                 Callbacks::Auto,
