@@ -546,6 +546,18 @@ fn servers_and_what_they_started_end_with_callgate() {
     }
 }
 
+#[test]
+fn callgate_ends_while_a_server_keeps_it_waiting_for_a_list() {
+    let config = Config::new(json!({"slow": bad("lists once")}));
+    let mut client = config.client(&[]);
+    assert_eq!(value(&mut client, "call_mcp_tool('slow', 'call')"), "ok");
+    // The second list is asked for and never comes; calls go on meanwhile.
+    assert_eq!(value(&mut client, "call_mcp_tool('slow', 'call')"), "ok");
+    let (status, took) = client.close();
+    assert!(status.success());
+    assert!(took < Duration::from_secs(15), "{took:?}");
+}
+
 fn shown(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
