@@ -17,7 +17,7 @@ use callgate::{
         ToolCall,
     },
     image::{Image, Recipe, Store, progress::Silent},
-    sandbox::{Budget, Capacity, Ending, Limits, Pause, Run, Sandbox, Transcript},
+    sandbox::{Budget, Capacity, Ending, HostMemory, Limits, Pause, Run, Sandbox, Transcript},
 };
 use serde_json::{Map, Value, json};
 use support::{Client, structured, tool};
@@ -413,6 +413,7 @@ fn roads() -> Roads {
         route: Arc::new(Echo),
         batch: Batch::new(),
         servers: Arc::new(NoServers),
+        memory: HostMemory::new(Budget::new(Budget::half_of_machine())),
     }
 }
 
@@ -468,7 +469,7 @@ impl Route for Echo {
     fn call(&self, call: ToolCall) -> RouteAnswer {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            Ok(call.arguments["a"].clone())
+            Ok(call.arguments.value()["a"].clone())
         })
     }
 

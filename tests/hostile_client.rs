@@ -595,6 +595,33 @@ fn schemas_that_are_hard_to_check() {
     let endless = json!([{"name": "echo", "parameters": {"$ref": "#"}}]);
     let pair = json!([{"name": "echo", "parameters": {
         "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}}]);
+    let whole = |schema: Value| json!([{"name": "echo", "parameters": schema}]);
+    // Each level leads to the one before it twice.
+    let doubling = |keyword: &str| {
+        let mut levels = json!({"d0": {"type": "boolean"}});
+        for level in 1..=30 {
+            let below = json!({"$ref": format!("#/$defs/d{}", level - 1)});
+            levels[format!("d{level}")] = json!({keyword: [below, below]});
+        }
+        whole(json!({"properties": {"value": {"$ref": "#/$defs/d30"}}, "$defs": levels}))
+    };
+    let chained = |keyword: &str, length: usize| {
+        let mut links = json!({});
+        for link in 0..length {
+            let next = json!({"$ref": format!("#/$defs/d{}", link + 1)});
+            links[format!("d{link}")] =
+                json!({keyword: if keyword == "not" { next } else { json!([next]) }});
+        }
+        links[format!("d{length}")] = json!({"type": "boolean"});
+        whole(json!({"properties": {"value": {"$ref": "#/$defs/d0"}}, "$defs": links}))
+    };
+    let beside = |keyword: &str| whole(json!({keyword: {"$ref": "#"}}));
+    // Its errors would hold those of all branches for each of the items.
+    let branches: Vec<Value> = (0..200).map(|number| json!({"const": number})).collect();
+    let items = json!({"type": "array", "items": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/items"}, {"anyOf": branches}]}});
+    let many_branches = whole(
+        json!({"properties": {"value": {"$ref": "#/$defs/items"}}, "$defs": {"items": items}}),
+    );
     let hostile = "'a' * 50_000 + 'b'";
     for (tools, value) in [
         (schema(json!({"pattern": "^(a+)+$"})), hostile),
@@ -619,8 +646,15 @@ fn schemas_that_are_hard_to_check() {
         (recursive, "[".repeat(90).leak()),
         (endless, "1"),
         (pair, "1"),
+        (doubling("allOf"), "'a'"),
+        (doubling("anyOf"), "[1]"),
+        (chained("not", 1000), "1"),
+        (chained("allOf", 20_000), "1"),
+        (beside("propertyNames"), "{'a': {'b': 1}}"),
+        (beside("unevaluatedProperties"), "{'a': {'b': 1}}"),
+        (many_branches, "[[[1] * 40] * 40] * 40"),
     ] {
-        let value = if value.starts_with("[[[") {
+        let value = if value.ends_with("[[[") {
             format!("{value}1{}", "]".repeat(90))
         } else {
             value.to_owned()
@@ -633,6 +667,8 @@ fn schemas_that_are_hard_to_check() {
         let fine = structured(&result)["return_value"].is_string() || kind(&result) == "precheck";
         assert!(fine, "{tools:.300}: {told:.1000}");
     }
+    let held = client.anonymous_kib();
+    assert!(held < 600 << 10, "{held} KiB");
     check_alive(&mut client);
 }
 

@@ -95,6 +95,7 @@ async fn run(sandbox: &Sandbox, source: String, settings: &Settings) -> RunOutco
             })),
             batch: Batch::new(),
             servers: Arc::new(UpstreamServers(Arc::clone(&settings.upstreams))),
+            memory: sandbox.host_memory(),
         },
         settings.call_limits.clone(),
         stop.clone(),

@@ -79,8 +79,19 @@ impl Batch {
     }
 
     /// Ends when something about the calls may have changed since it was made.
-    pub(super) fn changed(&self) -> Notified<'_> {
+    pub fn changed(&self) -> Notified<'_> {
         self.0.changed.notified()
+    }
+
+    /// Ends when this call waits no more.
+    pub async fn left(&self, request_id: &str) {
+        loop {
+            let changed = self.changed();
+            if !self.contains(request_id) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Something that matters to whoever waits for a standstill has changed.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
-    Batch, CallLimits, CallRecord, OfferedTools, Outcome, Roads, Stopped,
+    Arguments, Batch, CallLimits, CallRecord, OfferedTools, Outcome, Roads, Stopped,
     frame::{self, Call, CallEnd},
     offered::bounded,
     precheck::{self, PlainCall},
@@ -21,11 +21,18 @@ use super::{
     standstill::{Standstill, Waits},
     submissions::Submissions,
 };
-use crate::image::abi::Answer;
+use crate::{
+    image::abi::Answer,
+    sandbox::{Held, HostMemory},
+};
 
 /// Why a call is withdrawn when its run ends under it.
 const RUN_ENDED: &str = "the run ended";
 const GIVEN_UP: &str = "the program gave the call up";
+
+/// Why a call fails for what others hold.
+const NO_MEMORY: &str = "the runs of this server hold all the memory that they may together \
+     (--max-total-memory); try again later, or with less";
 
 pub(super) struct Calls {
     offered: OfferedTools,
@@ -35,6 +42,7 @@ pub(super) struct Calls {
     stop: CancellationToken,
     submissions: Arc<Submissions>,
     standstill: Standstill,
+    memory: Arc<HostMemory>,
     state: Mutex<State>,
 }
 
@@ -75,6 +83,7 @@ impl Calls {
             route,
             batch,
             servers,
+            memory,
         } = roads;
         Self {
             submissions: Arc::new(Submissions::new(limits.arguments)),
@@ -82,6 +91,7 @@ impl Calls {
             offered,
             route,
             servers,
+            memory,
             limits,
             stop,
             state: Mutex::default(),
@@ -106,12 +116,12 @@ impl Calls {
                 Box::pin(async move {
                     let request_id = admitted.call.request_id.clone();
                     let _waits = self.standstill.wait(Waits::Call(request_id));
-                    self.carry_out(admitted).await.into_frame(None)
+                    self.carry_out(admitted).await.into_frame()
                 })
             }
             // Past the limit the run is being stopped: there is nothing more to tell it.
             Err(_) if self.stopped().is_some() => Box::pin(std::future::pending()),
-            Err(refusal) => ready(refusal.into_frame(None)),
+            Err(refusal) => ready(refusal.into_frame()),
         }
     }
 
@@ -120,7 +130,7 @@ impl Calls {
     pub(super) fn submit(self: Arc<Self>, call: Call<'_>, length: u64) -> Answer {
         let admitted = match self.admit(call) {
             Ok(admitted) => admitted,
-            Err(refusal) => return ready(refusal.into_frame(None)),
+            Err(refusal) => return ready(refusal.into_frame()),
         };
         if let Some(room) = self.submissions.try_room(length) {
             return ready(self.begin(admitted, room));
@@ -208,6 +218,11 @@ impl Calls {
         records
     }
 
+    /// What calls hold of the host's memory (bytes).
+    pub(super) fn held(&self) -> u64 {
+        self.memory.held()
+    }
+
     pub(super) fn stopped(&self) -> Option<Stopped> {
         self.lock().stopped
     }
@@ -218,7 +233,7 @@ impl Calls {
         if call.arguments.is_null() {
             call.arguments = json!({});
         }
-        let checked = self.check(&call);
+        let checked = self.check(&call).and_then(|()| self.keep(&call.arguments));
         let mut state = self.lock();
         if state.records.len() as u64 >= self.limits.calls || state.closed {
             state.stopped.get_or_insert(Stopped::CallLimit);
@@ -231,11 +246,11 @@ impl Calls {
                 request_id: None,
             });
         }
-        let checked = checked.and_then(|()| self.check_bounds(&state));
+        let checked = checked.and_then(|arguments| self.check_bounds(&state).map(|()| arguments));
         let record = state.records.len();
         // A refused name is whatever the program made up, and is kept until the run ends.
         let kept = |name: &str| match &checked {
-            Ok(()) => name.to_owned(),
+            Ok(_) => name.to_owned(),
             Err(_) => bounded(name),
         };
         state.records.push(CallRecord {
@@ -246,20 +261,31 @@ impl Calls {
             outcome: Outcome::Refused,
             duration: Duration::ZERO,
         });
-        if let Err(reason) = checked {
-            state.untold.push(record);
-            return Err(CallEnd::failure(reason, &request_id));
-        }
+        let arguments = match checked {
+            Ok(arguments) => arguments,
+            Err(reason) => {
+                state.untold.push(record);
+                return Err(CallEnd::failure(reason, &request_id));
+            }
+        };
         let call = ToolCall {
             request_id,
             number: record,
             tool: call.tool.to_string(),
             is_upstream: self.upstream(&call).is_some(),
             server: call.server.as_deref().map(str::to_owned),
-            arguments: call.arguments,
+            arguments,
             trace: TraceContext::default(),
         };
         Ok(Admitted { record, call })
+    }
+
+    /// The arguments as they are kept, with their room.
+    fn keep(&self, arguments: &Value) -> Result<Arguments, String> {
+        let json = arguments.to_string();
+        let held = self.memory.hold(json.len() as u64);
+        let held = held.ok_or(NO_MEMORY)?;
+        Ok(Arguments::new(json, held))
     }
 
     /// What a run may have under way, and may get.
@@ -346,13 +372,13 @@ impl Calls {
             self.route.withdraw(&request_id, "timeout");
         }
         match end {
-            Ok(json) => CallEnd::Value(json),
+            Ok((json, held)) => CallEnd::Value(json, held),
             Err(reason) => CallEnd::failure(reason, &request_id),
         }
     }
 
-    /// The value as JSON text, if it and all before it are small enough.
-    fn take_result(&self, value: &Value) -> Result<String, String> {
+    /// The value as JSON text with its room, if it and all before it are small enough.
+    fn take_result(&self, value: &Value) -> Result<(String, Held), String> {
         let CallLimits {
             tool_result,
             tool_results,
@@ -366,6 +392,7 @@ impl Calls {
                  Ask the tool for less"
             ));
         }
+        let held = self.memory.hold(length).ok_or(NO_MEMORY)?;
         let mut state = self.lock();
         state.results = state.results.saturating_add(length);
         if state.results > tool_results {
@@ -375,7 +402,7 @@ impl Calls {
                 state.results
             ));
         }
-        Ok(json)
+        Ok((json, held))
     }
 
     /// Records the end of a call; false if it had ended already.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::precheck::PlainCall;
+use crate::sandbox::Held;
 
 /// What the guest asks for.
 #[derive(Debug, Deserialize)]
@@ -126,8 +127,8 @@ pub(super) fn depth(value: &Value) -> usize {
 
 /// How a call ended, as the program hears it.
 pub(super) enum CallEnd {
-    /// With a value: JSON text.
-    Value(String),
+    /// With a value: JSON text, and its room.
+    Value(String, Held),
     /// Without.
     Failure {
         /// Why, for the program.
@@ -146,17 +147,31 @@ impl CallEnd {
         }
     }
 
-    /// The frame; with the call's number where it was submitted.
-    pub(super) fn into_frame(self, number: Option<u64>) -> Vec<u8> {
+    /// The frame.
+    pub(super) fn into_frame(self) -> Vec<u8> {
+        self.frame(None).0
+    }
+
+    /// The frame for a submitted call, and what counts its memory.
+    pub(super) fn into_numbered_frame(self, number: u64) -> (Vec<u8>, Option<Held>) {
+        self.frame(Some(number))
+    }
+
+    fn frame(self, number: Option<u64>) -> (Vec<u8>, Option<Held>) {
         let number = number.map_or_else(String::new, |number| format!("\"call\":{number},"));
         match self {
             // Not parsed and written again: a value may be megabytes.
-            Self::Value(json) => format!(r#"{{{number}"ok":true,"value":{json}}}"#).into_bytes(),
+            Self::Value(json, held) => {
+                let frame = format!(r#"{{{number}"ok":true,"value":{json}}}"#);
+                (frame.into_bytes(), Some(held))
+            }
             Self::Failure { reason, request_id } => {
                 let reason = json!(reason);
                 let request_id = json!(request_id);
-                format!(r#"{{{number}"ok":false,"message":{reason},"request_id":{request_id}}}"#)
-                    .into_bytes()
+                let frame = format!(
+                    r#"{{{number}"ok":false,"message":{reason},"request_id":{request_id}}}"#
+                );
+                (frame.into_bytes(), None)
             }
         }
     }
@@ -184,7 +199,7 @@ pub(super) fn failure(reason: &str) -> Vec<u8> {
         reason,
         request_id: None,
     }
-    .into_frame(None)
+    .into_frame()
 }
 
 /// A frame as bytes.

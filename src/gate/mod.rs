@@ -4,6 +4,7 @@
 //! out by a [`Route`].
 
 mod answer;
+mod arguments;
 mod batch;
 mod calls;
 mod client;
@@ -14,10 +15,12 @@ mod precheck;
 mod principal;
 mod record;
 mod route;
+mod schema;
 mod servers;
 mod standstill;
 mod submissions;
 mod timed;
+mod unfolding;
 mod violation;
 
 use std::{
@@ -33,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     answer::{read as read_answer, unwrap as unwrap_answer},
+    arguments::Arguments,
     batch::Batch,
     client::{ClientChannel, ClientRoute},
     frame::{Finish, FinishStatus, ProgramError},
@@ -45,7 +49,10 @@ pub use self::{
     timed::TimedRoute,
 };
 use self::{calls::Calls, frame::Request, precheck::PlainCall};
-use crate::image::abi::{Answer, HostCalls};
+use crate::{
+    image::abi::{Answer, HostCalls},
+    sandbox::HostMemory,
+};
 
 /// Room in a frame for everything but the arguments or the value (bytes): a traceback, names.
 const FRAME_OVERHEAD: u64 = 512 << 10;
@@ -113,6 +120,8 @@ pub struct Roads {
     pub batch: Arc<Batch>,
     /// The operator's servers.
     pub servers: Arc<dyn Servers>,
+    /// Counts what the calls hold on their way.
+    pub memory: Arc<HostMemory>,
 }
 
 /// The gate of one run.
@@ -186,6 +195,12 @@ impl Gate {
     #[must_use]
     pub fn take_ended(&self) -> Vec<CallRecord> {
         self.calls.take_ended()
+    }
+
+    /// What the run's calls hold of the host's memory now (bytes).
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.calls.held()
     }
 
     /// Why the gate stopped the run, if it did.

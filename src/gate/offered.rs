@@ -2,28 +2,20 @@
 
 use std::{
     collections::{HashMap, HashSet, hash_map},
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::Arc,
 };
 
-use super::{servers::Servers, violation};
-use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Steps that a pattern of a schema may take on one string before it counts as not matching.
-const BACKTRACK_LIMIT: usize = 100_000;
-
-/// Compiled schemas are kept for later runs up to this many; agents offer the same tools again.
-const CACHED_SCHEMAS: usize = 4096;
-
-/// Larger ones are not (bytes): the cache belongs to all clients and is never given back.
-const LARGEST_CACHED: usize = 16 << 10;
+use super::{
+    schema::{Schema, Verdict},
+    servers::Servers,
+    violation,
+};
 
 /// Errors of one validation that are told at most.
 const TOLD_ERRORS: usize = 5;
-
-/// Arguments with more values inside them are large.
-const LARGE: usize = 2000;
 
 /// What is wrong with the offered tools.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,8 +42,10 @@ pub enum OfferError {
         /// The name.
         name: String,
     },
-    /// `parameters` is not a JSON schema.
-    #[error("available_tools[{index}] (`{name}`): `parameters` is not a JSON schema: {reason}")]
+    /// `parameters` is not a JSON schema, or one that would take too much to check.
+    #[error(
+        "available_tools[{index}] (`{name}`): `parameters` is not a JSON schema that can be checked: {reason}"
+    )]
     BadSchema {
         /// Which entry.
         index: usize,
@@ -86,7 +80,7 @@ pub struct OfferedTool {
     pub server: Option<String>,
     /// Names of its arguments, in the schema's order.
     pub arguments: Vec<String>,
-    schema: Option<Arc<Validator>>,
+    schema: Option<Arc<Schema>>,
 }
 
 /// The tools offered for one run.
@@ -232,13 +226,13 @@ impl OfferedTools {
         };
         let schema = match entry.parameters {
             None => None,
-            Some(parameters) => Some(compiled(&Value::Object(parameters)).map_err(|reason| {
-                OfferError::BadSchema {
+            Some(parameters) => Some(Schema::compile(&Value::Object(parameters)).map_err(
+                |reason| OfferError::BadSchema {
                     index,
                     name: bounded(&entry.name),
                     reason,
-                }
-            })?),
+                },
+            )?),
         };
         match self.by_name.entry(entry.name.clone()) {
             hash_map::Entry::Occupied(_) => {
@@ -259,19 +253,10 @@ impl OfferedTools {
 }
 
 impl OfferedTool {
-    /// What its schema says against arguments; of large ones the first thing only, because all the
-    /// rest may be many times their size.
-    pub(super) fn errors<'a>(&'a self, arguments: &'a Value) -> Vec<ValidationError<'a>> {
-        let Some(schema) = &self.schema else {
-            return Vec::new();
-        };
-        if schema.is_valid(arguments) {
-            return Vec::new();
-        }
-        if parts(arguments, LARGE) < LARGE {
-            return schema.iter_errors(arguments).collect();
-        }
-        schema.validate(arguments).err().into_iter().collect()
+    /// What its schema says about arguments.
+    pub(super) fn verdict<'a>(&'a self, arguments: &'a Value) -> Verdict<'a> {
+        let schema = self.schema.as_ref();
+        schema.map_or(Verdict::Fits, |schema| schema.check(arguments))
     }
 
     /// Checks arguments against the tool's schema.
@@ -279,38 +264,28 @@ impl OfferedTool {
     /// # Errors
     /// What is wrong with them, for the program that made the call.
     pub fn check(&self, arguments: &Value) -> Result<(), String> {
-        let errors: Vec<String> = self
-            .errors(arguments)
+        let errors = match self.verdict(arguments) {
+            Verdict::Fits => return Ok(()),
+            Verdict::Errors(errors) => errors,
+            Verdict::Wrong => {
+                let reason = "the arguments do not fit the tool's schema; they and it are too large to tell where";
+                return Err(reason.to_owned());
+            }
+            Verdict::TooLarge => {
+                let reason = "the arguments are too large to be checked against the tool's schema; send less at once";
+                return Err(reason.to_owned());
+            }
+        };
+        let errors: Vec<String> = errors
             .iter()
             .take(TOLD_ERRORS)
             .map(|error| violation::describe(error, &self.arguments))
             .collect();
-        if errors.is_empty() {
-            return Ok(());
-        }
         Err(format!(
             "the arguments do not fit the tool's schema: {}",
             errors.join("; ")
         ))
     }
-}
-
-/// How many values there are in a value, itself included; counts no further than `most`.
-fn parts(value: &Value, most: usize) -> usize {
-    let mut count = 0;
-    let mut waiting = vec![value];
-    while let Some(value) = waiting.pop() {
-        count += 1;
-        if count >= most {
-            break;
-        }
-        match value {
-            Value::Array(items) => waiting.extend(items.iter().take(most - count)),
-            Value::Object(members) => waiting.extend(members.values().take(most - count)),
-            _ => {}
-        }
-    }
-    count
 }
 
 /// The name that `name` is a slip of, if there is one so much like it.
@@ -362,26 +337,4 @@ fn list(names: Vec<&str>) -> String {
     } else {
         format!("{shown} and {rest} more")
     }
-}
-
-fn compiled(schema: &Value) -> Result<Arc<Validator>, String> {
-    static CACHE: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
-    let text = schema.to_string();
-    let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(validator) = cache().get(&text) {
-        return Ok(Arc::clone(validator));
-    }
-    let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT);
-    let validator = jsonschema::options()
-        .with_pattern_options(patterns)
-        .build(schema);
-    let validator = Arc::new(validator.map_err(|error| bounded(&error.to_string()))?);
-    let mut cache = cache();
-    if cache.len() >= CACHED_SCHEMAS {
-        cache.clear();
-    }
-    if text.len() <= LARGEST_CACHED {
-        cache.insert(text, Arc::clone(&validator));
-    }
-    Ok(validator)
 }

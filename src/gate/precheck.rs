@@ -9,7 +9,7 @@ use jsonschema::{ValidationError, error::ValidationErrorKind};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{frame, offered::OfferedTools, servers::Servers, violation};
+use super::{frame, offered::OfferedTools, schema::Verdict, servers::Servers, violation};
 
 /// Problems of one call that are told.
 const TOLD: usize = 10;
@@ -76,7 +76,10 @@ fn problems(call: &PlainCall, offered: &OfferedTools, servers: &dyn Servers) -> 
     let arguments = Value::Object(arguments);
     let known_whole = call.unknown.is_empty() && !call.open;
     let unknown: HashSet<&str> = call.unknown.iter().map(String::as_str).collect();
-    let errors = tool.errors(&arguments);
+    // What can't be told now is told when the call is made.
+    let Verdict::Errors(errors) = tool.verdict(&arguments) else {
+        return Vec::new();
+    };
     errors
         .iter()
         .filter(|error| known_whole || is_certain(error, &unknown, call.open))

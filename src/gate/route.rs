@@ -4,6 +4,8 @@ use std::{future::Future, pin::Pin};
 
 use serde_json::Value;
 
+use super::Arguments;
+
 /// A call on its way out.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
@@ -18,7 +20,7 @@ pub struct ToolCall {
     /// Whether that is one of the operator's own servers.
     pub is_upstream: bool,
     /// The arguments: an object that satisfies the tool's schema.
-    pub arguments: Value,
+    pub arguments: Arguments,
     /// The trace that the call is part of.
     pub trace: TraceContext,
 }

@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use super::frame;
+use crate::sandbox::Held;
 
 /// A year: waiting longer than this is waiting for ever.
 const LONGEST_WAIT: Duration = Duration::from_hours(8760);
@@ -34,11 +35,14 @@ pub(super) struct Submissions {
     ended: Notify,
 }
 
+/// A frame, and what counts its memory.
+type Told = (Vec<u8>, Option<Held>);
+
 #[derive(Default)]
 struct State {
     under_way: HashMap<u64, AbortHandle>,
     /// The frames that tell of ended calls.
-    done: VecDeque<Vec<u8>>,
+    done: VecDeque<Told>,
     last_number: u64,
     /// Since when no time counts.
     held_since: Option<Instant>,
@@ -83,7 +87,7 @@ impl Submissions {
         let number = state.last_number;
         let submissions = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let end = call.await.into_frame(Some(number));
+            let end = call.await.into_numbered_frame(number);
             drop(room);
             let mut state = submissions.lock();
             if state.under_way.remove(&number).is_some() {
@@ -177,8 +181,8 @@ impl Submissions {
         while bytes < LARGE_ANSWER
             && let Some(end) = state.done.pop_front()
         {
-            bytes += end.len();
-            done.push(end);
+            bytes += end.0.len();
+            done.push(end.0);
         }
         (done, !state.under_way.is_empty())
     }

@@ -6,6 +6,7 @@
 mod budget;
 mod clock;
 mod heap;
+mod host_memory;
 mod limits;
 mod pause;
 mod ticker;
@@ -21,6 +22,7 @@ use wasmtime::{
 
 pub use self::{
     budget::Budget,
+    host_memory::{Held, HostMemory},
     limits::{LEAST_MEMORY, Limits},
     pause::Pause,
     transcript::{Listener, Printed, Transcript},
@@ -162,6 +164,12 @@ impl Sandbox {
             heap: Arc::default(),
             executor: Executor::start().map_err(wasmtime::Error::from)?,
         })
+    }
+
+    /// Counts what a new run will hold of the host's memory.
+    #[must_use]
+    pub fn host_memory(&self) -> Arc<HostMemory> {
+        HostMemory::new(Arc::clone(&self.shared.budget))
     }
 
     /// Runs the guest to its end. When no slot is free it waits for one. Dropping the future stops

@@ -59,14 +59,15 @@ impl Pause {
         self.changed.notify_one();
     }
 
-    /// Waits for a slot, then lets time go on.
-    pub async fn end(&self) {
+    /// Waits for a slot that the run can go on with.
+    pub async fn slot(&self) -> Option<OwnedSemaphorePermit> {
         let slots = self.lock().slot.as_ref().map(|slot| Arc::clone(&slot.of));
-        let permit = match slots {
-            // Nobody closes the semaphore.
-            Some(slots) => slots.acquire_owned().await.ok(),
-            None => None,
-        };
+        // Nobody closes the semaphore.
+        slots?.acquire_owned().await.ok()
+    }
+
+    /// Lets time go on, with the slot that the run has got.
+    pub fn end(&self, permit: Option<OwnedSemaphorePermit>) {
         let mut state = self.lock();
         if let Some(slot) = &mut state.slot {
             slot.permit = permit;

@@ -59,6 +59,12 @@ impl Transcript {
         }
     }
 
+    /// How much of it is kept (bytes).
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.lock().kept.len() as u64
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

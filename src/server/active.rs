@@ -72,6 +72,7 @@ impl ActiveRun {
             route,
             batch,
             servers: service.servers(),
+            memory: sandbox.host_memory(),
         };
         let stop = service.stop.child_token();
         let limits = settings.call_limits.clone();
@@ -94,6 +95,12 @@ impl ActiveRun {
             stop,
             running: Mutex::new(Box::pin(async move { sandbox.run(run).await })),
         }
+    }
+
+    /// Memory that it holds beyond the snapshot's, the host's for it included (bytes).
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.pause.memory() + self.gate.held() + self.transcript.bytes()
     }
 
     /// Waits until the run is over or stands still. Not to be asked again once it is over.

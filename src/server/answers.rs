@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::active::ActiveRun;
-use crate::gate::{Batch, read_answer};
+use crate::gate::{Batch, RouteError, read_answer};
 
 /// The answer to one call.
 #[derive(Debug, Deserialize)]
@@ -54,10 +54,18 @@ pub fn check(answers: &[Answer], run: &ActiveRun) -> Result<(), String> {
     Ok(())
 }
 
+/// What an answer means for its call.
+///
+/// # Errors
+/// When the call failed.
+pub fn read(answer: Answer) -> Result<Value, RouteError> {
+    read_answer(answer.result, answer.error)
+}
+
 /// Hands the answers to the calls.
 pub fn deliver(answers: Vec<Answer>, batch: &Batch) {
     for answer in answers {
-        let answered = read_answer(answer.result, answer.error);
-        batch.answer(&answer.request_id, answered);
+        let request_id = answer.request_id.clone();
+        batch.answer(&request_id, read(answer));
     }
 }

@@ -86,7 +86,7 @@ async fn send_withdrawals(peer: Peer<RoleServer>, mut queue: mpsc::UnboundedRece
 
 impl ClientChannel for PeerChannel {
     fn request(&self, call: ToolCall) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> {
-        let mut params = json!({"requestId": call.request_id, "toolName": call.tool, "arguments": call.arguments});
+        let mut params = json!({"requestId": call.request_id, "toolName": call.tool, "arguments": call.arguments.value()});
         if let Some(server) = call.server {
             params["serverName"] = json!(server);
         }

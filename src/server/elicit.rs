@@ -1,13 +1,9 @@
 //! Tool calls as elicitations, for programmatic clients: a form with the call in its message, and fields for the result
 //! or the error.
 
-use rmcp::{
-    RoleServer,
-    model::{
-        ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
-        InputRequest, InputRequests, InputRequiredResult, InputResponses,
-    },
-    service::Peer,
+use rmcp::model::{
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    InputRequest, InputRequests, InputRequiredResult, InputResponses,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +22,7 @@ fn message(call: &ToolCall) -> String {
     let mut message = json!({
         "requestId": call.request_id,
         "toolName": call.tool,
-        "arguments": call.arguments,
+        "arguments": call.arguments.value(),
     });
     if let Some(server) = &call.server {
         message["serverName"] = json!(server);
@@ -34,7 +30,11 @@ fn message(call: &ToolCall) -> String {
     message.to_string()
 }
 
-fn form(call: &ToolCall) -> Result<ElicitRequestParams, String> {
+/// The form that asks for one call.
+///
+/// # Errors
+/// When it can't be made.
+pub fn form(call: &ToolCall) -> Result<ElicitRequestParams, String> {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -48,16 +48,6 @@ fn form(call: &ToolCall) -> Result<ElicitRequestParams, String> {
         message: message(call),
         requested_schema: schema.map_err(|error| error.to_string())?,
     })
-}
-
-/// Asks for one call by a request of the server's own.
-///
-/// # Errors
-/// When the client could not be asked.
-pub async fn ask(peer: &Peer<RoleServer>, call: &ToolCall) -> Result<Answer, String> {
-    let answered = peer.create_elicitation(form(call)?).await;
-    let answered = answered.map_err(|error| format!("the elicitation failed: {error}"))?;
-    Ok(answer(&call.request_id, answered))
 }
 
 /// Asks for all calls by an `input_required` result.
@@ -88,7 +78,8 @@ pub fn answers(responses: InputResponses) -> Result<Vec<Answer>, String> {
     responses.into_iter().map(read).collect()
 }
 
-fn answer(request_id: &str, answered: ElicitResult) -> Answer {
+/// What the client's answer means.
+pub fn answer(request_id: &str, answered: ElicitResult) -> Answer {
     let mut content = answered.content.unwrap_or_default();
     let field = |content: &mut Value, name: &str| match content.get_mut(name).map(Value::take) {
         Some(Value::String(text)) if text.is_empty() => None,

@@ -4,6 +4,7 @@ mod active;
 mod admission;
 mod answers;
 mod arguments;
+mod asking;
 mod audience;
 mod channel;
 mod dispatch;

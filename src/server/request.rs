@@ -24,6 +24,7 @@ use super::{
     admission::Ticket,
     answers::{self, Answer},
     arguments,
+    asking::Asking,
     audience::Audience,
     channel::PeerChannel,
     elicit,
@@ -33,7 +34,6 @@ use super::{
     road::{Client, Hearing, Road},
     schema::{RESUME_PYTHON_CODE, RUN_PYTHON_CODE},
     service::Service,
-    suspended,
     trace::RunTrace,
     waiting::WaitingRun,
 };
@@ -160,15 +160,18 @@ impl<'a> Request<'a> {
 
     async fn go_on(&self, handle: &str, answers: Vec<Answer>) -> Reply {
         let check = |run: &ActiveRun| answers::check(&answers, run);
-        let taken = self.service.suspended.take(&self.principal, handle, check);
-        let run = match taken {
-            Ok(run) => run,
+        let suspended = &self.service.suspended;
+        let claim = match suspended.claim(&self.principal, handle, check) {
+            Ok(claim) => claim,
             Err(message) => return refused(message, RESUME_PYTHON_CODE),
         };
-        let cancelled = self.caller.context.ct.cancelled();
-        let _turn = tokio::select! {
-            turn = async { let turn = self.turn().await; suspended::resume(&run).await; turn } => turn,
-            () = cancelled => return ended(RunOutcome::cancelled()),
+        let taken = tokio::select! {
+            taken = async { (self.turn().await, claim.take().await) } => taken,
+            () = self.caller.context.ct.cancelled() => return ended(RunOutcome::cancelled()),
+        };
+        let (_turn, run) = match taken {
+            (turn, Ok(run)) => (turn, run),
+            (_, Err(message)) => return refused(message, RESUME_PYTHON_CODE),
         };
         let link = run.link.clone();
         let start = || {
@@ -272,28 +275,18 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for all calls that wait by requests of the server's own; the pieces of the run if it ends
+    /// Asks for the calls of the run by requests of the server's own; the pieces of the run if it ends
     /// meanwhile.
     async fn elicit(&self, run: &mut ActiveRun) -> Option<Box<Pieces>> {
-        let calls = run.gate.batch().calls();
-        let peer = &self.caller.context.peer;
-        let asked = calls.iter().map(|call| async move {
-            let answered = elicit::ask(peer, call).await;
-            answered.unwrap_or_else(|error| Answer {
-                request_id: call.request_id.clone(),
-                result: None,
-                error: Some(Value::String(error)),
-            })
-        });
-        let report = tokio::select! {
-            answered = futures::future::join_all(asked) => {
-                answers::deliver(answered, run.gate.batch());
-                return None;
-            }
-            () = self.caller.context.ct.cancelled() => run.stop().await,
-            pieces = run.ended() => pieces,
+        let asking = Asking {
+            peer: self.caller.context.peer.clone(),
+            timeout: self.service.settings.call_limits.tool_timeout,
         };
-        Some(report)
+        tokio::select! {
+            pieces = asking.until_answered(run) => return pieces,
+            () = self.caller.context.ct.cancelled() => {}
+        }
+        Some(run.stop().await)
     }
 
     /// What the run is to know of this request.

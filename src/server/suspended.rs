@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 use super::active::ActiveRun;
-use crate::gate::Principal;
+use crate::{gate::Principal, sandbox::Pause};
 
 /// What a suspended run holds beside what its memory has grown by (bytes): the pages of the snapshot that it wrote
 /// to, its stack.
@@ -42,6 +42,15 @@ struct Suspended {
     number: u64,
     memory: u64,
     expiry: AbortHandle,
+    /// Requests that wait for their turn to continue it: it neither expires nor makes room meanwhile.
+    claims: usize,
+}
+
+/// The right to continue a run, once there is a slot for it.
+pub struct Claim {
+    runs: Arc<SuspendedRuns>,
+    handle: String,
+    pause: Arc<Pause>,
 }
 
 impl SuspendedRuns {
@@ -68,7 +77,7 @@ impl SuspendedRuns {
         principal: &Principal,
         run: ActiveRun,
     ) -> Result<String, (Box<ActiveRun>, String)> {
-        let memory = LEAST_MEMORY + run.pause.memory();
+        let memory = LEAST_MEMORY + run.memory();
         let handle = Uuid::new_v4().simple().to_string();
         let mut runs = self.lock();
         let ended = match self.make_room(&mut runs, principal, memory) {
@@ -85,6 +94,7 @@ impl SuspendedRuns {
             number,
             memory,
             expiry,
+            claims: 0,
         };
         runs.insert(handle.clone(), suspended);
         drop(runs);
@@ -95,32 +105,37 @@ impl SuspendedRuns {
         Ok(handle)
     }
 
-    /// The run of this handle, if `check` finds nothing wrong. Its time and its slot are to be given
-    /// back to it by [`resume`].
+    /// Claims the run of this handle, if `check` finds nothing wrong.
     ///
     /// # Errors
     /// When there is no such run of this principal, or with what `check` found; then the handle stays good.
-    pub fn take(
-        &self,
+    pub fn claim(
+        self: &Arc<Self>,
         principal: &Principal,
         handle: &str,
         check: impl FnOnce(&ActiveRun) -> Result<(), String>,
-    ) -> Result<ActiveRun, String> {
+    ) -> Result<Claim, String> {
         let mut runs = self.lock();
         let suspended = runs
-            .get(handle)
+            .get_mut(handle)
             .filter(|suspended| suspended.principal == *principal);
-        let Some(suspended) = suspended else {
-            return Err(format!(
-                "no run waits under this handle: it was used already (a handle is good once, and each answer brings \
-                 a new one), or it has expired (after {}), or the run was ended to make room",
-                humantime::format_duration(self.limits.expiry)
-            ));
-        };
+        let suspended = suspended.ok_or_else(|| self.gone())?;
         check(&suspended.run)?;
-        let suspended = runs.remove(handle).ok_or("the run is gone")?;
-        suspended.expiry.abort();
-        Ok(suspended.run)
+        suspended.claims += 1;
+        Ok(Claim {
+            runs: Arc::clone(self),
+            handle: handle.to_owned(),
+            pause: Arc::clone(&suspended.run.pause),
+        })
+    }
+
+    /// Why a handle is not good.
+    fn gone(&self) -> String {
+        format!(
+            "no run waits under this handle: it was used already (a handle is good once, and each answer brings \
+             a new one), or it has expired (after {}), or the run was ended to make room",
+            humantime::format_duration(self.limits.expiry)
+        )
     }
 
     /// How many there are.
@@ -148,11 +163,13 @@ impl SuspendedRuns {
         let limits = &self.limits;
         let mut own: Vec<(u64, String, u64)> = runs
             .iter()
-            .filter(|(_, run)| run.principal == *principal)
+            .filter(|(_, run)| run.principal == *principal && run.claims == 0)
             .map(|(handle, run)| (run.number, handle.clone(), run.memory))
             .collect();
         own.sort_unstable();
-        let (mut count, mut of_principal) = (runs.len(), own.len());
+        let is_own = |run: &&Suspended| run.principal == *principal;
+        let mut of_principal = runs.values().filter(is_own).count();
+        let mut count = runs.len();
         let mut held: u64 = runs.values().map(|run| run.memory).sum();
         let mut oldest = Vec::new();
         let mut own = own.into_iter();
@@ -193,11 +210,19 @@ impl SuspendedRuns {
         let runs = Arc::downgrade(self);
         let expiry = self.limits.expiry;
         let task = tokio::spawn(async move {
-            tokio::time::sleep(expiry).await;
-            let Some(runs) = runs.upgrade() else { return };
-            let expired = runs.lock().remove(&handle);
-            if let Some(expired) = expired {
-                tracing::info!(principal = %expired.principal, "a suspended run expired");
+            loop {
+                tokio::time::sleep(expiry).await;
+                let Some(runs) = runs.upgrade() else { return };
+                let mut runs = runs.lock();
+                if runs.get(&handle).is_some_and(|run| run.claims > 0) {
+                    continue;
+                }
+                let expired = runs.remove(&handle);
+                drop(runs);
+                if let Some(expired) = expired {
+                    tracing::info!(principal = %expired.principal, "a suspended run expired");
+                }
+                return;
             }
         });
         task.abort_handle()
@@ -208,8 +233,27 @@ impl SuspendedRuns {
     }
 }
 
-/// Lets a run go on that was suspended, once there is a slot for it.
-pub async fn resume(run: &ActiveRun) {
-    run.pause.end().await;
-    run.gate.hold(false);
+impl Claim {
+    /// Waits for a slot and takes the run. Until it has one it counts as suspended: so those that wait for
+    /// their turn never hold what those before them need.
+    ///
+    /// # Errors
+    /// When another claim was faster.
+    pub async fn take(self) -> Result<ActiveRun, String> {
+        let permit = self.pause.slot().await;
+        let taken = self.runs.lock().remove(&self.handle);
+        let suspended = taken.ok_or_else(|| self.runs.gone())?;
+        suspended.expiry.abort();
+        suspended.run.pause.end(permit);
+        suspended.run.gate.hold(false);
+        Ok(suspended.run)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(suspended) = self.runs.lock().get_mut(&self.handle) {
+            suspended.claims = suspended.claims.saturating_sub(1);
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::join_all};
 use rmcp::model::{RequestMetaObject, Tool};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     gate::{
@@ -44,9 +44,13 @@ async fn answer(upstreams: &Upstreams, call: ToolCall) -> Result<Value, RouteErr
     };
     let offered = OfferedTools::parse(&offered).unwrap_or_default();
     let tool = offered.find(&call.tool, Some(&name), &NoServers);
-    tool.and_then(|tool| tool.check(&call.arguments))
+    let arguments = call.arguments.value();
+    tool.and_then(|tool| tool.check(&arguments))
         .map_err(not_sent)?;
-    let arguments = call.arguments.as_object().cloned().unwrap_or_default();
+    let arguments = match arguments {
+        Value::Object(arguments) => arguments,
+        _ => Map::new(),
+    };
     let called = server.call(&call.tool, arguments, meta(call.trace)).await;
     let result = called.map_err(|error| match error {
         CallError::NotSent(reason) => RouteError::NotSent(reason),

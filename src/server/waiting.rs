@@ -47,7 +47,7 @@ struct PendingCall<'a> {
     request_id: &'a str,
     tool_name: &'a str,
     server_name: Option<&'a str>,
-    arguments: &'a Value,
+    arguments: Value,
 }
 
 impl WaitingRun {
@@ -83,7 +83,7 @@ impl WaitingRun {
         let mut bytes = 0;
         let mut named = Vec::new();
         for call in self.pending.iter().take(NAMED_CALLS) {
-            bytes += call.arguments.to_string().len();
+            bytes += call.arguments.json().len();
             if bytes > NAMED_ARGUMENTS && !named.is_empty() {
                 break;
             }
@@ -91,7 +91,7 @@ impl WaitingRun {
                 request_id: &call.request_id,
                 tool_name: &call.tool,
                 server_name: call.server.as_deref(),
-                arguments: &call.arguments,
+                arguments: call.arguments.value(),
             });
         }
         named
