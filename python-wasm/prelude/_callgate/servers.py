@@ -7,7 +7,7 @@ from _callgate.tools import ToolFunction
 
 
 class Servers(Listing):
-    """The servers: `mcp.github.search_issues(q="x")`, `mcp["my server"]`, `print(mcp)`."""
+    """The servers: `mcp.github.search_issues(query="x")`, `mcp["my server"]`, `print(mcp)`."""
 
     __slots__ = ("__servers", "__bound")
 

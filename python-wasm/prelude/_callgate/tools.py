@@ -27,7 +27,7 @@ async def call_tool_async(name, arguments=None, /, **named):
 
 
 def call_mcp_tool(server, tool, arguments=None, /, **named):
-    """Call a tool of a named MCP server: call_mcp_tool("github", "search_issues", q="x")."""
+    """Call a tool of a named MCP server: call_mcp_tool("github", "search_issues", query="x")."""
     if not isinstance(server, str):
         raise TypeError(f"a server's name is a str, not {type(server).__name__}")
     return _call(_tool_name(tool), server, _merge("call_mcp_tool", arguments, named))
