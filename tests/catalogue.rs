@@ -225,13 +225,19 @@ names('zebra'), names(''), repr(search_tools('zebra')), len(tools)]";
 }
 
 #[test]
-fn without_tools_the_names_are_free() {
+fn without_tools_the_names_say_so_and_give_way() {
     let mut client = Client::start(&[]);
+    let result = client.run("print(tools, search_tools('mail'), mcp)");
+    assert_eq!(
+        structured(&result)["output"],
+        "<no tools were offered> <no tool fits>\nno tools were offered <no MCP servers>\n"
+    );
     let result = client.call(
-        json!({"python_code": "[tools, 'search_tools' in globals()]", "global_variables": {"tools": 5}}),
+        json!({"python_code": "[tools, search_tools, mcp]",
+            "global_variables": {"tools": 5, "search_tools": 6, "mcp": 7}}),
         &mut |_| None,
     );
-    assert_eq!(structured(&result)["return_value"], json!([5, false]));
+    assert_eq!(structured(&result)["return_value"], json!([5, 6, 7]));
 }
 
 #[test]

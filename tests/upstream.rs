@@ -162,7 +162,8 @@ fn programs_and_models_learn_what_there_is() {
         "the server `down` is down: `/no/such/program` can't be started",
         "<MCP server calc: 10 tools>",
         "<MCP server down: not available",
-        "Help on ",
+        "<tool mcp.calc.add(a: int, b: int = 10): Adds two numbers.>",
+        "a (int, required)",
     ] {
         assert!(output.contains(told), "{told:?} is not in {output}");
     }

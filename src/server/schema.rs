@@ -101,7 +101,7 @@ static RESUME_INPUT: LazyLock<Value> = LazyLock::new(|| {
                     "additionalProperties": false,
                     "properties": {
                         "requestId": {"type": "string", "description": "The call, as the pending result names it."},
-                        "result": {"description": "What the tool returned."},
+                        "result": {"description": "What the tool returned: any JSON value, not a string that holds JSON."},
                         "error": {"description": "What went wrong, if the call failed; instead of `result`."}
                     }
                 }

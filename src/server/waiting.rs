@@ -143,9 +143,9 @@ impl WaitingRun {
         format!(
             "Then call `{RESUME_PYTHON_CODE}` with what they returned:\n\
              {{\"handle\": \"{}\", \"results\": [{results}]}}\n\
-             Give each result as the tool returned it; for a call that failed give \"error\": \"what went wrong\" \
-             instead. Do not call `{RUN_PYTHON_CODE}` again for this: the program goes on where it waits. The handle \
-             is good once, for {}.",
+             Give each result as the tool returned it, as JSON and not as a string that holds JSON; for a call that \
+             failed give \"error\": \"what went wrong\" instead. Do not call `{RUN_PYTHON_CODE}` again for this: the \
+             program goes on where it waits. The handle is good once, for {}.",
             self.handle,
             humantime::format_duration(self.expiry)
         )

@@ -216,6 +216,111 @@ async def test_a_program_that_fails_raises_with_all_that_is_known(connect: Conne
 
 
 @pytest.mark.anyio
+async def test_an_error_that_leaves_the_connection_is_caught_around_it(
+    connect: Connect, server: object
+) -> None:
+    with pytest.raises(RunError, match="ZeroDivisionError"):
+        async with connect(server) as sandbox:
+            await sandbox.run("1 / 0")
+
+
+RESUME = ("--callbacks", "resume")
+"""A server that gives calls in the result, as one is set up for desktop clients."""
+
+
+@pytest.mark.anyio
+async def test_calls_that_come_in_the_result_are_made_side_by_side(
+    connect: Connect, serve: Callable[..., object]
+) -> None:
+    barrier = threading.Barrier(2, timeout=20)
+
+    def meet(name: str) -> str:
+        barrier.wait()
+        return name
+
+    code = f"print('begun')\nadd(a=1)\nboth = {GATHER.splitlines()[1]}\n[add(3, 4), both]"
+    async with connect(serve(*RESUME), [meet, add]) as sandbox:
+        run = await sandbox.run(f"import asyncio\n{code}")
+    assert run.return_value == [{"sum": 7, "carry": None}, ["left", "right"]]
+    assert run.output == "begun\n"
+    assert [call.outcome for call in run.tool_calls] == ["answered"] * 4
+
+
+@pytest.mark.anyio
+async def test_calls_in_the_result_convert_and_fail_as_others(
+    connect: Connect, serve: Callable[..., object]
+) -> None:
+    def weekday(day: datetime.date) -> set[str]:
+        if day.year < 2000:
+            raise LookupError("too long ago")
+        return {day.strftime("%A")}
+
+    code = """
+texts = []
+for day in ("2026-01-02", "1999-01-02", "soon"):
+    try:
+        texts.append(weekday(day=day))
+    except ToolCallError as error:
+        texts.append(error.message)
+texts
+"""
+    async with connect(serve(*RESUME), [weekday]) as sandbox:
+        run = await sandbox.run(code)
+        with pytest.raises(RunError, match="too long ago"):
+            await sandbox.run("weekday(day='1999-01-02')")
+    assert isinstance(run.return_value, list)
+    assert run.return_value[:2] == [["Friday"], "too long ago"]
+    assert "day: Input should be a valid date" in str(run.return_value[2])
+
+
+@pytest.mark.anyio
+async def test_more_calls_than_a_result_names_and_more_results_than_a_message_has_are_followed(
+    connect: Connect, serve: Callable[..., object]
+) -> None:
+    async def repeat(text: str, times: int) -> str:
+        return text * times
+
+    code = """
+import asyncio
+texts = await asyncio.gather(*(repeat.aio(text="x", times=times) for _ in range(calls)))
+sum(map(len, texts))
+"""
+    async with connect(serve(*RESUME), [repeat]) as sandbox:
+        many = await sandbox.run(code, times=1, calls=250)
+        large = await sandbox.run(code, times=9_000_000, calls=4)
+    assert (many.return_value, large.return_value) == (250, 36_000_000)
+
+
+@pytest.mark.anyio
+async def test_closing_a_sandbox_gives_up_the_calls_of_a_result(
+    connect: Connect, serve: Callable[..., object]
+) -> None:
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    async with connect(serve(*RESUME), [wait]) as sandbox:
+        running = asyncio.create_task(sandbox.run("wait()"))
+        await started.wait()
+        await sandbox.close()
+        assert cancelled.is_set()
+        with pytest.raises(RunError, match="the agent has stopped working on it"):
+            await running
+        cancelled.clear()
+        started.clear()
+        running = asyncio.create_task(sandbox.run("wait()"))
+        await started.wait()
+        running.cancel()
+        await asyncio.wait_for(cancelled.wait(), 10)
+
+
+@pytest.mark.anyio
 async def test_tools_of_another_server_are_called_through_its_session(
     connect: Connect, server: object, other_session: SessionOwner | Session
 ) -> None:

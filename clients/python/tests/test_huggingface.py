@@ -80,6 +80,18 @@ async def test_a_model_corrects_a_program_that_failed(server: str | list[str]) -
     assert "<return_value>\n42\n</return_value>" in str(agent.messages[-1]["content"])
 
 
+async def test_calls_that_come_in_the_result_are_made_here(serve: Callable[..., str | list[str]]) -> None:
+    with scripted_model("add(a=add(a=1))") as model:
+        servers = [config(serve("--callbacks", "resume"))]
+        async with Agent(model="scripted", base_url=model.url, servers=servers) as agent:
+            await agent.load_tools()
+            attach(agent, [add])
+            async for _ in agent.run("Add."):
+                pass
+    assert "<return_value>\n5\n</return_value>" in str(agent.messages[-1]["content"])
+    assert [tool["function"]["name"] for tool in model.requests[0]["tools"]].count("resume_python_code") == 0
+
+
 async def test_tools_of_the_other_servers_can_be_offered(server: str | list[str]) -> None:
     other = [sys.executable, str(Path(__file__).parent / "other_server.py")]
     with scripted_model("greet(name='Ann')") as model:

@@ -96,6 +96,15 @@ async def test_the_demo_runs_with_tools_that_only_programs_see(server: str | lis
     assert "Send a mail." in description
 
 
+async def test_calls_that_come_in_the_result_are_made_here(serve: Callable[..., str | list[str]]) -> None:
+    agent_tools.MAILS.clear()
+    script = Script(DEMO)
+    output = await with_pydantic_ai.main(serve("--callbacks", "resume"), script.model)
+    assert returned(output) == "2"
+    assert len(agent_tools.MAILS) == 2
+    assert "resume_python_code" not in script.tools
+
+
 @dataclass
 class Customer:
     name: str

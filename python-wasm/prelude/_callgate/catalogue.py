@@ -3,13 +3,13 @@
 from _callgate import servers
 from _callgate.ranking import Ranking
 from _callgate.signatures import first_line, stub_of
-from _callgate.texts import clean
+from _callgate.texts import Listing, clean
 
 _SHOWN = 100
 _STUBS_HEAD = "from typing import Any, Literal, NotRequired, TypedDict"
 
 
-class Tools:
+class Tools(Listing):
     """The offered tools: `tools.web_search(...)`, `tools["web-search"]`, `dir(tools)`.
 
     All names belong to the tools; ours are found only where they leave room.
@@ -55,7 +55,11 @@ class Tools:
         return {*self.__bound, "search", "stubs"}
 
     def __repr__(self):
-        return f"<{_count(len(self))}>\n{listing(self.__functions)}".rstrip("\n")
+        return f"<{_count(len(self))}>"
+
+    def __str__(self):
+        elsewhere = "print(mcp) lists the tools of servers" if self.__servers and not self.__functions else ""
+        return f"{self!r}\n{listing(self.__functions) or elsewhere}".rstrip("\n")
 
     @property
     def __doc__(self):
@@ -78,8 +82,12 @@ class Tools:
         if self.__ranking is None or self.__ranking.size != len(functions):
             self.__ranking = Ranking([function._offer for function in functions])
         found = Found(functions[number] for number in self.__ranking.search(text, limit))
-        found.problems = problems
+        found.problems = problems if functions or problems else [_count(0)]
         return found
+
+
+# As programs know it.
+Tools._Tools__search.__name__ = Tools._Tools__search.__qualname__ = "search_tools"
 
 
 def search_of(tools):
@@ -98,6 +106,8 @@ class Found(list):
 
 
 def _count(number):
+    if number == 0:
+        return "no tools were offered"
     return "1 tool" if number == 1 else f"{number} tools"
 
 
@@ -117,4 +127,4 @@ def listing(functions):
 def _missing(name, known):
     known = list(known)
     shown = ", ".join(known[:_SHOWN]) + (" …" if len(known) > _SHOWN else "")
-    return f"no tool {name!r} was offered; offered: {shown}"
+    return f"no tool {name!r} was offered; " + (f"offered: {shown}" if known else "none were")

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from _callgate import arrays
-from _callgate.texts import clean, safe_repr, safe_str, type_name
+from _callgate.texts import Listing, clean, cut_end, safe_repr, safe_str, type_name
 
 MAX_DEPTH = 100
 MAX_REPR = 64 * 1024
@@ -239,6 +239,10 @@ def _str(converter, value, depth):
     return converter.text(str(value))
 
 
+def _listing(converter, value, depth):
+    return converter.describe(value) if converter.strict else converter.text(cut_end(str(value), MAX_REPR))
+
+
 def _enum(converter, value, depth):
     return converter.convert_inside(value, value.value, depth)
 
@@ -279,4 +283,5 @@ _HANDLERS = {
     UUID: _str,
     PurePath: _str,
     Enum: _enum,
+    Listing: _listing,
 }

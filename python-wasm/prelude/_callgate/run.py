@@ -99,13 +99,14 @@ def _make_main(start):
         if not names.iskeyword(name)
     )
     named = servers.servers_of(start)
-    if start["tools"] or named:
-        functions = list(map(tools.ToolFunction, start["tools"]))
-        bound = names.bind(functions)
-        offered = catalogue.Tools(functions, bound, named)
-        namespace.setdefault("tools", offered)
-        namespace.setdefault("search_tools", catalogue.search_of(offered))
-        namespace.update(bound)
+    functions = list(map(tools.ToolFunction, start["tools"]))
+    bound = names.bind(functions)
+    offered = catalogue.Tools(functions, bound, named)
+    # There also where nothing was offered: programs may look.
+    namespace.setdefault("tools", offered)
+    namespace.setdefault("search_tools", catalogue.search_of(offered))
+    namespace.setdefault("mcp", servers.Servers(named))
+    namespace.update(bound)
     if named:
         namespace["mcp"] = servers.Servers(named)
     namespace.update(tools.OWN_NAMES)

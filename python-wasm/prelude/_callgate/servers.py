@@ -2,12 +2,12 @@
 
 from _callgate import host, names
 from _callgate.errors import ToolCallError
-from _callgate.texts import clean
+from _callgate.texts import Listing, clean
 from _callgate.tools import ToolFunction
 
 
-class Servers:
-    """The servers: `mcp.github.search_issues(q="x")`, `mcp["my server"]`, `print(mcp)`."""
+class Servers(Listing):
+    """The servers: `mcp.github.search_issues(query="x")`, `mcp["my server"]`, `print(mcp)`."""
 
     __slots__ = ("__servers", "__bound")
 
@@ -20,13 +20,13 @@ class Servers:
             return self.__bound[name]
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(f"there is no server {name!r}; servers: {', '.join(self.__bound)}", name=name, obj=self)
+        raise AttributeError(_missing(name, self.__bound), name=name, obj=self)
 
     def __getitem__(self, name):
         for server in self.__servers:
             if server.__name__ == name:
                 return server
-        raise KeyError(f"there is no server {name!r}; servers: {', '.join(of.__name__ for of in self.__servers)}")
+        raise KeyError(_missing(name, [of.__name__ for of in self.__servers]))
 
     def __iter__(self):
         return iter(self.__servers)
@@ -38,15 +38,19 @@ class Servers:
         return set(self.__bound)
 
     def __repr__(self):
+        names = ", ".join(of.__name__ for of in self.__servers)
+        return f"<MCP servers: {clean(names)}>" if names else "<no MCP servers>"
+
+    def __str__(self):
         _fetch(self.__servers)
-        return "\n".join(map(repr, self.__servers)) or "<no servers>"
+        return "\n".join(map(str, self.__servers)) or repr(self)
 
     @property
     def __doc__(self):
-        return f"The MCP servers.\n\n{self!r}"
+        return f"The MCP servers.\n\n{self}"
 
 
-class Server:
+class Server(Listing):
     """One server; its tools are its attributes. What it has is asked when it is first needed."""
 
     def __init__(self, name, offers=()):
@@ -85,18 +89,24 @@ class Server:
         return set(self._tools())
 
     def __repr__(self):
-        from _callgate.catalogue import listing
-
         self._tools()
         if self._problem:
             return f"<MCP server {self.__name__}: not available: {clean(self._problem)}>"
         count = len(self._functions)
-        head = f"<MCP server {self.__name__}: {count} tool{'' if count == 1 else 's'}>"
-        return f"{head}\n{listing(self._functions)}".rstrip("\n")
+        return f"<MCP server {self.__name__}: {count} tool{'' if count == 1 else 's'}>"
+
+    def __str__(self):
+        return f"{self!r}\n{self._listing()}".rstrip("\n")
 
     @property
     def __doc__(self):
-        return repr(self)
+        self._tools()
+        return self._listing() or self._problem or "It has no tools."
+
+    def _listing(self):
+        from _callgate.catalogue import listing
+
+        return listing(self._functions)
 
     def _tools(self):
         """The tools by the names under which they are bound."""
@@ -114,24 +124,11 @@ class Server:
         self._bind()
 
     def _bind(self):
-        self._functions = [ServerTool(self.__name__, offer) for offer in self._offers]
+        self._functions = [ToolFunction(offer, self.__name__) for offer in self._offers]
         # What is down now may be up when it is asked again.
         self._bound = None if self._problem else names.bind(self._functions)
 
     _functions = ()
-
-
-class ServerTool(ToolFunction):
-    """A tool of a server."""
-
-    def __init__(self, server, offer):
-        super().__init__(offer)
-        self._server = server
-
-    @property
-    def path(self):
-        """As it is written in code."""
-        return f"mcp.{names.identifier(self._server)}.{names.identifier(self.__name__)}"
 
 
 def servers_of(start):
@@ -143,6 +140,10 @@ def servers_of(start):
         if name and name not in servers:
             offers.setdefault(name, []).append(offer)
     return [*servers.values(), *(Server(name, of) for name, of in offers.items())]
+
+
+def _missing(name, known):
+    return f"there is no server {name!r}; " + (f"servers: {', '.join(known)}" if known else "no servers were given")
 
 
 def _fetch(servers):

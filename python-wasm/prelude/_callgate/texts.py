@@ -12,6 +12,15 @@ def clean(text):
     return text
 
 
+class Listing:
+    """Says in many lines what there is; in one where it stands inside something else, as in `help`."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        return repr(self)
+
+
 def cut_end(text, limit):
     """At most `limit` bytes of UTF-8 and a marker for what is missing at the end."""
     data = clean(text).encode()

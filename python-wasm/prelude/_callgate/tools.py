@@ -27,7 +27,7 @@ async def call_tool_async(name, arguments=None, /, **named):
 
 
 def call_mcp_tool(server, tool, arguments=None, /, **named):
-    """Call a tool of a named MCP server: call_mcp_tool("github", "search_issues", q="x")."""
+    """Call a tool of a named MCP server: call_mcp_tool("github", "search_issues", query="x")."""
     if not isinstance(server, str):
         raise TypeError(f"a server's name is a str, not {type(server).__name__}")
     return _call(_tool_name(tool), server, _merge("call_mcp_tool", arguments, named))
@@ -39,12 +39,11 @@ class ToolFunction:
     Signature and docstring are made when somebody asks: most runs only call.
     """
 
-    _server = None  # set where the tool is called by its server's name
-
-    def __init__(self, offer):
+    def __init__(self, offer, server=None):
         self.__name__ = self.__qualname__ = offer["name"]
         self.__module__ = "__main__"
         self._offer = offer
+        self._server = server  # where the tool is called by its server's name
 
     def __call__(self, /, *positional, **named):
         return _call(self.__name__, self._server, self._bind(positional, named))
@@ -56,7 +55,8 @@ class ToolFunction:
     @property
     def path(self):
         """As it is written in code."""
-        return identifier(self.__name__)
+        name = identifier(self.__name__)
+        return f"mcp.{identifier(self._server)}.{name}" if self._server else name
 
     def parameter_names(self):
         """The names of its arguments, in the order in which they may be given by position."""
@@ -76,12 +76,12 @@ class ToolFunction:
 
     @property
     def __doc__(self):
-        return signatures.docstring_of(self._offer)
+        # Without a text, `help` would describe the class.
+        return signatures.docstring_of(self._offer) or "No description was given."
 
     def __repr__(self):
         line = signatures.first_line(self._offer)
-        name = f"{self._server}.{self.__name__}" if self._server else self.__name__
-        return f"<tool {name}{self.__signature__}{f': {line}' if line else ''}>"
+        return f"<tool {self.path}{self.__signature__}{f': {line}' if line else ''}>"
 
     def _bind(self, positional, named):
         """Give positional arguments the names of the schema's properties, in their order."""

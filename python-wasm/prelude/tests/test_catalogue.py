@@ -7,6 +7,7 @@ import tests  # noqa: F401  (puts the fake host in place)
 from _callgate.annotations import Annotations, type_text
 from _callgate.ranking import Ranking
 from _callgate.signatures import stub_of
+from tests.fake_host import run
 
 
 def text(part, schema=None):
@@ -43,6 +44,21 @@ class AnnotationsTest(unittest.TestCase):
         stub = stub_of({"name": "t", "parameters": {"properties": {"x": {
             "title": "Box", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}}}})
         self.assertIn("class Box(TypedDict):\n    a: str\n    b: NotRequired[str]\n", stub)
+
+
+class NothingOfferedTest(unittest.TestCase):
+    def test_the_names_are_there_and_say_so(self):
+        result = run("print(tools, search_tools('mail'))\nhelp(tools)\n[len(tools), list(tools), search_tools('x')]")
+        self.assertIn("<no tools were offered> <no tool fits>\nno tools were offered\n", result.output)
+        self.assertEqual(result.value, [0, [], []])
+        self.assertEqual(run("tools.add").error["message"], "no tool 'add' was offered; none were")
+        self.assertIn("search_tools(text, limit=10)", run("help(search_tools)").output)
+
+    def test_variables_and_tools_of_those_names_win(self):
+        result = run("[tools, search_tools]", variables={"tools": 5, "search_tools": 6})
+        self.assertEqual(result.value, [5, 6])
+        result = run("tools(), search_tools()", ["tools", "search_tools"], call={"ok": True, "value": 1})
+        self.assertEqual(result.value, [1, 1], result.error)
 
 
 class RankingTest(unittest.TestCase):

@@ -24,7 +24,7 @@ class RunTest(unittest.TestCase):
     def test_nothing_but_the_programs_names_is_in_its_namespace(self):
         names = set(run("sorted(globals())").value)
         dunders = {name for name in names if name.startswith("__")}
-        own = {"call_tool", "call_tool_async", "call_mcp_tool", "ToolCallError"}
+        own = {"call_tool", "call_tool_async", "call_mcp_tool", "ToolCallError", "tools", "search_tools", "mcp"}
         self.assertEqual(names - dunders, own)
 
     def test_the_module_is_main(self):

@@ -71,7 +71,7 @@ class TestServers(unittest.TestCase):
         result = run("print(mcp)\nprint(mcp.github.whoami)")
         self.assertIn("<MCP server github: 2 tools>\nmcp.github.search_issues(q: str)\n    Finds issues.", result.output)
         self.assertIn("<MCP server down: not available: the server `down` is down: it ended>", result.output)
-        self.assertIn("<tool github.whoami(**arguments)>", result.output)
+        self.assertIn("<tool mcp.github.whoami(**arguments)>", result.output)
 
     def test_offered_tools_with_a_server_are_found_there_too(self):
         tools = [{"name": "read", "serverName": "files"}]
@@ -79,9 +79,44 @@ class TestServers(unittest.TestCase):
         self.assertEqual(result.value, 1, result.error)
         self.assertEqual(fake_host.sent("call")[0]["server"], "files")
 
-    def test_without_servers_there_is_no_mcp(self):
-        self.assertEqual(fake_host.run("mcp", tools=["a"]).error["type"], "NameError")
+    def test_found_tools_are_shown_as_they_are_written(self):
+        self.assertEqual(run("search_tools('issues')").value, ["<tool mcp.github.search_issues(q: str): Finds issues.>"])
+
+    def test_listings_are_whole_as_values_and_one_line_inside_others(self):
+        result = run("print([mcp, mcp.github, tools])\n[mcp.github, tools]")
+        self.assertEqual(result.output, "[<MCP servers: github, down>, <MCP server github: 2 tools>, <no tools were offered>]\n")
+        self.assertEqual(result.value, [
+            "<MCP server github: 2 tools>\nmcp.github.search_issues(q: str)\n    Finds issues.\nmcp.github.whoami(**arguments)",
+            "<no tools were offered>\nprint(mcp) lists the tools of servers",
+        ])
+        self.assertIn("has no JSON form", run("call_tool('a', x=mcp)").error["message"])
+
+    def test_help_shows_a_tool_as_it_does_those_of_the_client(self):
+        text = run("help(mcp.github.search_issues)").output
+        for part in ("<tool mcp.github.search_issues(q: str): Finds issues.>", "    Finds issues.", "q (str, required)"):
+            self.assertIn(part, text)
+        for text in (text, run("help(mcp.github.whoami)").output):
+            self.assertNotIn("Methods", text)
+            self.assertNotIn("__call__", text)
+
+    def test_help_lists_what_a_server_has_once_and_whole(self):
+        tools = [{"name": f"tool_{number}", "serverName": "files", "description": "d" * 80} for number in range(9)]
+        text = fake_host.run("help(mcp.files)", tools=tools).output
+        for number in range(9):
+            self.assertEqual(text.count(f"mcp.files.tool_{number}(**arguments)\n"), 1, text)
+        self.assertNotIn("...", text)
+        self.assertIn("the server `down` is down: it ended", run("help(mcp.down)").output)
+        self.assertEqual(run("help(mcp)").output.count("mcp.github.whoami"), 1)
+
+    def test_without_servers_mcp_says_so_and_gives_way(self):
+        result = fake_host.run("print(mcp)\n[len(mcp), list(mcp), dir(mcp)]", tools=["a"])
+        self.assertEqual((result.output, result.value), ("<no MCP servers>\n", [0, [], []]))
+        self.assertEqual(fake_host.sent("servers"), [])
+        error = fake_host.run("mcp.github").error
+        self.assertEqual(error["message"], "there is no server 'github'; no servers were given")
         self.assertEqual(fake_host.run("mcp", variables={"mcp": 5}).value, 5)
+        result = fake_host.run("mcp()", tools=["mcp"], call={"ok": True, "value": "tool"})
+        self.assertEqual(result.value, "tool")
 
 
 class TestContentBlocks(unittest.TestCase):

@@ -189,6 +189,8 @@ class SignatureTest(unittest.TestCase):
                      "limit (int, default 10)"):
             self.assertIn(part, text)
         self.assertNotIn("Methods", text)
+        text = pydoc.plain(pydoc.render_doc(ToolFunction({"name": "a-b"})))
+        self.assertIn("<tool a_b(**arguments)>\n    No description was given.", text)
 
     def test_the_awaitable_twins_are_coroutine_functions(self):
         for function in (ToolFunction(SEARCH).aio, call_tool_async):

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -20,6 +20,11 @@ PARALLEL = 64
 MAX_RESULT = 16 * 1024 * 1024
 """What callgate takes as one result unless its `--max-tool-result` says otherwise."""
 
+Answer: TypeAlias = dict[str, Any]
+"""`result` or `error`, and `requestId` where it is sent."""
+
+T = TypeVar("T")
+
 Send: TypeAlias = Callable[[ToolCallResponse], Awaitable[None]]
 
 logger = logging.getLogger("callgate_client")
@@ -32,7 +37,7 @@ class Calls:
         self.tools = tools
         self._send = send
         self._places = asyncio.Semaphore(parallel)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
         # Clients may hand a cancellation over before the call that it is for.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
 
@@ -40,9 +45,21 @@ class Calls:
         """Begin to work on a call; clients read nothing more until this returns."""
         if call.request_id in self._cancelled_early or call.request_id in self._tasks:
             return
-        task = asyncio.create_task(self._work(self.tools, call), name=f"callgate: {call.tool_name}")
-        self._tasks[call.request_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(call.request_id, None))
+        self._begin(call, self._send_answer(self.tools, call))
+
+    async def answers(self, calls: Iterable[ToolCall]) -> list[Answer]:
+        """Work on calls side by side, and return their answers."""
+        tasks = {call.request_id: self._begin(call, self._answer(self.tools, call)) for call in calls}
+        try:
+            await asyncio.wait(tasks.values())
+        finally:
+            for task in tasks.values():
+                task.cancel()
+        stopped = {"error": "the agent has stopped working on it"}
+        return [
+            {"requestId": request_id, **(stopped if task.cancelled() else task.result())}
+            for request_id, task in tasks.items()
+        ]
 
     def cancel(self, request_id: str) -> None:
         """Stop working on a call: nobody waits for its answer."""
@@ -58,7 +75,13 @@ class Calls:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _work(self, tools: Tools, call: ToolCall) -> None:
+    def _begin(self, call: ToolCall, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=f"callgate: {call.tool_name}")
+        self._tasks[call.request_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(call.request_id, None))
+        return task
+
+    async def _send_answer(self, tools: Tools, call: ToolCall) -> None:
         async with self._places:
             answer = await _answer(tools, call)
             try:
@@ -66,8 +89,12 @@ class Calls:
             except Exception:
                 logger.warning("the answer to %r could not be sent", call.tool_name, exc_info=True)
 
+    async def _answer(self, tools: Tools, call: ToolCall) -> Answer:
+        async with self._places:
+            return await _answer(tools, call)
 
-async def _answer(tools: Tools, call: ToolCall) -> dict[str, Any]:
+
+async def _answer(tools: Tools, call: ToolCall) -> Answer:
     """Call the tool; return `result` or `error`."""
     tool = tools.get(call.tool_name)
     if tool is None:

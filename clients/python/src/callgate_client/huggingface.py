@@ -5,14 +5,13 @@ from typing import Any
 from callgate_client import mcp1
 from callgate_client.calls import PARALLEL
 from callgate_client.described import CODE_ONLY, describe
-from callgate_client.messages import RUN_PYTHON_CODE
+from callgate_client.messages import RESUME_PYTHON_CODE, RUN_PYTHON_CODE
 from callgate_client.needing import needing
 from callgate_client.sandbox import Sandbox
 from callgate_client.tools import Tools, ToolsLike
 
 with needing("huggingface"):
     from huggingface_hub import ChatCompletionInputTool, MCPClient
-    from mcp import ClientSession
 
 
 def attach(client: MCPClient, tools: ToolsLike = (), *, parallel: int = PARALLEL) -> Sandbox:
@@ -26,11 +25,12 @@ def attach(client: MCPClient, tools: ToolsLike = (), *, parallel: int = PARALLEL
             f"no server with {RUN_PYTHON_CODE}; add callgate with add_mcp_server or load_tools first"
         )
     sandbox = mcp1.attach(session, tools, parallel=parallel)
-    offering: Any = _Offering(session, sandbox.tools)
+    offering: Any = _Offering(sandbox)
     client.sessions[RUN_PYTHON_CODE] = offering
     client.available_tools = [
         _described(tool, sandbox.tools) if tool.function.name == RUN_PYTHON_CODE else tool
         for tool in client.available_tools
+        if tool.function.name != RESUME_PYTHON_CODE  # that is done here
     ]
     return sandbox
 
@@ -43,13 +43,12 @@ def _described(tool: ChatCompletionInputTool, tools: Tools) -> ChatCompletionInp
 
 
 class _Offering:
-    """The session, for the model's calls of `run_python_code`: it adds the tools."""
+    """Stands for the session in the model's calls of `run_python_code`: it adds the tools."""
 
-    def __init__(self, session: ClientSession, tools: Tools) -> None:
-        self._session = session
-        self._tools = tools
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
 
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        return await self._session.call_tool(
-            name, {**arguments, "available_tools": self._tools.available_tools()}
+    async def call_tool(self, _: str, arguments: dict[str, Any]) -> Any:
+        return await self._sandbox.call(
+            {**arguments, "available_tools": self._sandbox.tools.available_tools()}
         )

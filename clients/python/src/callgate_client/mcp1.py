@@ -13,7 +13,7 @@ from callgate_client.messages import (
     ToolCallResponse,
 )
 from callgate_client.needing import needing
-from callgate_client.sandbox import Sandbox
+from callgate_client.sandbox import Sandbox, run_errors_alone
 from callgate_client.server import Command, Server
 from callgate_client.tools import Tools, ToolsLike
 
@@ -60,13 +60,14 @@ async def connect(
     server: Server, tools: ToolsLike = (), *, parallel: int = PARALLEL
 ) -> AsyncIterator[Sandbox]:
     """Connect to callgate."""
-    async with _transport(server) as (read, write, *_), ClientSession(read, write) as session:
-        sandbox = attach(session, tools, parallel=parallel)
-        await session.initialize()
-        try:
-            yield sandbox
-        finally:
-            await sandbox.close()
+    with run_errors_alone():
+        async with _transport(server) as (read, write, *_), ClientSession(read, write) as session:
+            sandbox = attach(session, tools, parallel=parallel)
+            await session.initialize()
+            try:
+                yield sandbox
+            finally:
+                await sandbox.close()
 
 
 def _transport(server: Server) -> Any:

@@ -14,7 +14,7 @@ from callgate_client.messages import (
     ToolCallResponse,
 )
 from callgate_client.needing import needing
-from callgate_client.sandbox import Sandbox
+from callgate_client.sandbox import Sandbox, run_errors_alone
 from callgate_client.server import Command, Server
 from callgate_client.sessions import SessionOwner
 from callgate_client.tools import Tools, ToolsLike
@@ -46,12 +46,13 @@ class ToolCallbacks(ClientExtension):
     @asynccontextmanager
     async def serve(self, client: AbstractAsyncContextManager[SessionOwner]) -> AsyncIterator[Sandbox]:
         """Connect a client that has this extension, and answer until the block ends."""
-        async with client as connected:
-            sandbox = self.attach(connected)
-            try:
-                yield sandbox
-            finally:
-                await sandbox.close()
+        with run_errors_alone():
+            async with client as connected:
+                sandbox = self.attach(connected)
+                try:
+                    yield sandbox
+                finally:
+                    await sandbox.close()
 
     def notifications(self) -> list[NotificationBinding[Any]]:
         """Tell the library which notifications are wanted."""

@@ -10,6 +10,9 @@ EXTENSION = "callgate/tool-callbacks"
 RUN_PYTHON_CODE = "run_python_code"
 """The server's tool."""
 
+RESUME_PYTHON_CODE = "resume_python_code"
+"""The one that continues a program whose calls came in a result."""
+
 REQUEST: Literal["notifications/tool_call_request"] = "notifications/tool_call_request"
 CANCELLED: Literal["notifications/tool_call_cancelled"] = "notifications/tool_call_cancelled"
 
@@ -28,6 +31,14 @@ class ToolCallCancelled(BaseModel):
 
     request_id: str = Field(alias="requestId")
     reason: str | None = None
+
+
+class Waiting(BaseModel):
+    """A program whose calls came in a result, as from a server with `--callbacks resume`."""
+
+    status: Literal["pending"]
+    handle: str
+    pending: list[ToolCall] = Field(min_length=1)
 
 
 class ToolCallRequestNotification(BaseModel):

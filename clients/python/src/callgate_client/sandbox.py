@@ -1,14 +1,16 @@
 """Running programs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from callgate_client.calls import Calls
-from callgate_client.messages import RUN_PYTHON_CODE
+from callgate_client.calls import MAX_RESULT, Answer, Calls
+from callgate_client.messages import RESUME_PYTHON_CODE, RUN_PYTHON_CODE, Waiting
 from callgate_client.sessions import Session, list_tools
 from callgate_client.tools import Tools
-from callgate_client.values import to_json_value
+from callgate_client.values import to_json_bytes, to_json_value
 
 
 class RunFailure(BaseModel):
@@ -70,6 +72,20 @@ class RunError(Exception):
         self.run = run
 
 
+@contextmanager
+def run_errors_alone() -> Iterator[None]:
+    """Around connections: a `RunError` that leaves them comes without the groups of their task groups."""
+    try:
+        yield
+    except BaseException as error:
+        inner: BaseException = error
+        while only := _only(inner):
+            inner = only
+        if inner is error or not isinstance(inner, RunError):
+            raise
+        raise inner from inner.__cause__
+
+
 class Sandbox:
     """Runs programs that call tools."""
 
@@ -95,6 +111,21 @@ class Sandbox:
         """Stop working on calls."""
         await self._calls.close()
 
+    async def call(self, arguments: dict[str, Any]) -> Any:
+        """Call `run_python_code`, and return its result as the library has it.
+
+        Where the server gives calls in the result, they are made and the program continued until it ends.
+        """
+        result = await self._session.call_tool(RUN_PYTHON_CODE, arguments)
+        answers: dict[str, Answer] = {}
+        while waiting := _waiting(result):
+            new = [call for call in waiting.pending if call.request_id not in answers]
+            if new:
+                answers.update((answer["requestId"], answer) for answer in await self._calls.answers(new))
+            resumed = {"handle": waiting.handle, "results": _take(answers, waiting)}
+            result = await self._session.call_tool(RESUME_PYTHON_CODE, resumed)
+        return result
+
     async def run(self, python_code: str, /, **global_variables: object) -> Run:
         """Run a program, with names bound before it starts; raises `RunError` if it fails."""
         arguments: dict[str, Any] = {
@@ -102,7 +133,7 @@ class Sandbox:
             "available_tools": self.tools.available_tools(),
             "global_variables": {name: to_json_value(value) for name, value in global_variables.items()},
         }
-        run = Run.of(await self._session.call_tool(RUN_PYTHON_CODE, arguments))
+        run = Run.of(await self.call(arguments))
         for call in run.tool_calls:
             # One without an outcome of ours may still be on its way here: nobody waits for it.
             if call.outcome not in ("answered", "failed"):
@@ -110,3 +141,30 @@ class Sandbox:
         if not run.succeeded:
             raise RunError(run)
         return run
+
+
+def _only(group: BaseException) -> BaseException | None:
+    """Return the exception in a group of one."""
+    exceptions: tuple[BaseException, ...] = getattr(group, "exceptions", ())
+    return exceptions[0] if len(exceptions) == 1 else None
+
+
+def _waiting(result: Any) -> Waiting | None:
+    """Read what a program waits for, if it does."""
+    structured = getattr(result, "structured_content", None) or getattr(result, "structuredContent", None)
+    try:
+        return Waiting.model_validate(structured)
+    except ValidationError:
+        return None
+
+
+def _take(answers: dict[str, Answer], waiting: Waiting) -> list[Answer]:
+    """Take out as many answers as one message may have; what is left comes with the next."""
+    taken: list[Answer] = []
+    size = 0
+    for call in waiting.pending:
+        size += len(to_json_bytes(answers[call.request_id]))
+        if taken and size > MAX_RESULT:
+            break
+        taken.append(answers.pop(call.request_id))
+    return taken
