@@ -229,11 +229,16 @@ impl Options {
     /// The servers that code may call, of which none is started yet.
     ///
     /// # Errors
-    /// When their configuration can't be read.
+    /// When their configuration can't be read, or what is allowed and denied does not fit it.
     pub fn upstreams(&self) -> Result<Upstreams, Problem> {
-        let policy = Arc::new(Policy::new(&self.allowed, &self.denied)?);
-        let config = self.mcp_config.as_deref().map(Config::read).transpose()?;
-        Ok(Upstreams::new(config.unwrap_or_default(), &policy))
+        let Some(path) = &self.mcp_config else {
+            // They may stand in the environment of everything that the user does.
+            let policy = Arc::new(Policy::new(&self.allowed, &self.denied)?);
+            return Ok(Upstreams::new(Config::default(), &policy));
+        };
+        let config = Config::read(path)?;
+        let policy = Policy::of_servers(&self.allowed, &self.denied, &config.names())?;
+        Ok(Upstreams::new(config, &Arc::new(policy)))
     }
 
     /// Whether there is a configuration of other servers.

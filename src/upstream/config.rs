@@ -130,6 +130,14 @@ impl Config {
         })
     }
 
+    /// The names of all servers, of those that are switched off too.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let on = self.servers.iter().map(|server| server.name.as_str());
+        on.chain(self.switched_off.iter().map(String::as_str))
+            .collect()
+    }
+
     /// Reads the text of a configuration.
     ///
     /// # Errors
