@@ -328,7 +328,7 @@ fn misbehaving_servers_give_clear_errors_and_harm_nothing() {
         "unset": {"command": "x", "env": {"A": "${NO_SUCH_VARIABLE_HERE}"}}, "deep": bad("nests deeply"),
         "nowhere": {"command": "true", "cwd": "/no/such/folder"}, "senseless": {"command": "x", "args": "y"},
     }));
-    let mut client = config.client(&["--tool-timeout", "4s"]);
+    let mut client = config.client(&["--tool-timeout", "8s"]);
     for (server, expected) in [
         (
             "exits",
