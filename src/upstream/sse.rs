@@ -310,7 +310,7 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Data, next};
+    use super::{Data, LONGEST_LINE, lines, next};
 
     #[tokio::test]
     async fn events_are_read_as_the_standard_has_them() {
@@ -330,5 +330,20 @@ mod tests {
                 (Vec::new(), b"one\ntwo".to_vec())
             ]
         );
+    }
+    #[test]
+    fn of_an_event_that_is_too_long_it_is_known_what_it_answers() {
+        let mut data = Data::Whole(Vec::new());
+        data.add(
+            br#"{"jsonrpc": "2.0", "id": 5, "result": "xxx"#,
+            LONGEST_LINE + 1,
+        );
+        data.add(b"xxx", 3);
+        let Data::TooLong { ends, length } = data else {
+            panic!("it is too long");
+        };
+        assert_eq!(length, LONGEST_LINE + 4);
+        let refusal = lines::too_long(&ends, length).map(|refusal| serde_json::json!(refusal));
+        assert_eq!(refusal.unwrap()["id"], 5);
     }
 }
