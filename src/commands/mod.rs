@@ -1,5 +1,6 @@
 //! The command line.
 
+mod agent;
 mod doctor;
 mod http;
 mod image;
@@ -54,6 +55,9 @@ enum Command {
     /// The other MCP servers that code may call: list them, import them from desktop clients
     #[command(subcommand)]
     Mcp(mcp::McpCommand),
+    /// The tiny agent: a model that writes Python, and the tools of MCP servers that it calls
+    #[command(subcommand)]
+    Agent(agent::AgentCommand),
     /// Say what is installed, what is missing, and what to do about it
     Doctor,
 }
@@ -74,6 +78,7 @@ pub fn execute(command_line: CommandLine) -> ExitCode {
         Command::Run(arguments) => run::execute(arguments, &options),
         Command::Image(command) => image::execute(command, &options),
         Command::Mcp(command) => mcp::execute(command, &options),
+        Command::Agent(command) => agent::execute(command, &options),
         Command::Doctor => Ok(doctor::execute(&options)),
     };
     result.unwrap_or_else(|error| {

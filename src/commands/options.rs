@@ -11,7 +11,7 @@ use crate::{
     image::{DEFAULT_NAME, Recipe, Store},
     sandbox::{Budget, Capacity, LEAST_MEMORY, Limits},
     server::{Callbacks, ReturnMode, Settings, SuspendedLimits},
-    upstream::{Config, Policy, Upstreams},
+    upstream::{Config, Policy, ServerConfig, Upstreams},
 };
 
 /// What the operator may set.
@@ -231,9 +231,26 @@ impl Options {
     /// # Errors
     /// When their configuration can't be read.
     pub fn upstreams(&self) -> Result<Upstreams, Problem> {
-        let policy = Arc::new(Policy::new(&self.allowed, &self.denied)?);
+        let servers = self.servers()?;
+        let policy = Arc::new(self.policy()?);
+        Ok(Upstreams::new(Config { servers }, &policy))
+    }
+
+    /// How the servers that code may call are reached.
+    ///
+    /// # Errors
+    /// When their configuration can't be read.
+    pub fn servers(&self) -> Result<Vec<ServerConfig>, Problem> {
         let config = self.mcp_config.as_deref().map(Config::read).transpose()?;
-        Ok(Upstreams::new(config.unwrap_or_default(), &policy))
+        Ok(config.unwrap_or_default().servers)
+    }
+
+    /// Which of their tools may be used.
+    ///
+    /// # Errors
+    /// When a pattern can't be read.
+    pub fn policy(&self) -> Result<Policy, Problem> {
+        Ok(Policy::new(&self.allowed, &self.denied)?)
     }
 
     /// Whether there is a configuration of other servers.
