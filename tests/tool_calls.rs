@@ -359,6 +359,13 @@ fn tools_of_a_named_server_are_called_by_server_and_name() {
     );
     assert_eq!(server, "github");
     assert_eq!(structured(&result)["tool_calls"][0]["serverName"], "github");
+    // Whoever offered it has to know which of its tools is meant, however the code calls it.
+    let result = client.run_with("search_issues(q='x')", tools.clone(), &mut |call| {
+        server = call["serverName"].clone();
+        Some(json!({"result": server}))
+    });
+    assert_eq!(structured(&result)["return_value"], "github", "{result}");
+    assert_eq!(structured(&result)["tool_calls"][0]["serverName"], "github");
     let result = client.run_with(
         "call_mcp_tool('gitlab', 'search_issues', q='x')",
         tools,

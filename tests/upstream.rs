@@ -317,19 +317,30 @@ fn misbehaving_servers_give_clear_errors_and_harm_nothing() {
         server["startTimeoutMs"] = json!(2000);
         server
     };
+    let secretive = |mut server: Value| {
+        server["env"] = json!({"TOKEN": SECRET});
+        server
+    };
     let config = Config::new(json!({
-        "exits": bad("exits"), "garbage": quick("garbage"), "endless": quick("one endless line"), "mute": quick("mute"),
+        "exits": secretive(bad("exits")), "garbage": quick("garbage"), "endless": quick("one endless line"), "mute": quick("mute"),
         "huge": bad("100 MB"), "silent": bad("never answers"), "back": bad("asks back"), "dies": bad("dies of each call"),
         "greets": bad("greets"), "storm": bad("storms"), "flood": bad("floods its log"), "missing": {"command": "/no/such"},
-        "unset": {"command": "x", "env": {"A": "${NO_SUCH_VARIABLE_HERE}"}},
+        "unset": {"command": "x", "env": {"A": "${NO_SUCH_VARIABLE_HERE}"}}, "deep": bad("nests deeply"),
+        "nowhere": {"command": "true", "cwd": "/no/such/folder"}, "senseless": {"command": "x", "args": "y"},
     }));
     let mut client = config.client(&["--tool-timeout", "4s"]);
     for (server, expected) in [
-        ("exits", "it ended before it answered (exit status: 7)"),
+        (
+            "exits",
+            "it ended before it answered (exit status: 7); its last words: `there is no ***`",
+        ),
         ("garbage", "before it answered"),
         ("endless", "did not start within 2 s"),
         ("mute", "did not start within 2 s"),
         ("huge", "its answer is a message of 100000"),
+        ("deep", "its answer is no MCP message"),
+        ("nowhere", "there is no folder `/no/such/folder` (`cwd`)"),
+        ("senseless", "`args` has to be a list of texts, not a text"),
         ("silent", "Tool call timeout: call"),
         ("dies", "broke during the call"),
         ("missing", "`/no/such` can't be started: No such file"),
@@ -389,6 +400,10 @@ fn only_allowed_tools_are_listed_and_called() {
     assert_eq!(value(&mut client, code), json!([["echo"], false, true]));
     let told = failure(&mut client, "call_mcp_tool('calc', 'die')");
     assert!(told.contains("offers no tool `die`"), "{told}");
+    let config = Config::new(json!({"my.calc": real(), "calc": real()}));
+    let mut client = config.client(&["--deny", "my.calc, calc.die"]);
+    let code = "[dir(mcp['my.calc']), 'die' in dir(mcp.calc), 'add' in dir(mcp.calc)]";
+    assert_eq!(value(&mut client, code), json!([[], false, true]));
 }
 
 /// A server of fixtures over HTTP.
@@ -399,12 +414,21 @@ struct HttpUpstream {
 
 impl HttpUpstream {
     fn start(port: Option<u16>) -> Self {
+        Self::start_as(&python("current"), "real.py", port)
+    }
+
+    /// One that speaks HTTP+SSE, as it was before.
+    fn legacy(port: Option<u16>) -> Self {
+        Self::start_as(&python("previous"), "legacy.py", port)
+    }
+
+    fn start_as(python: &Path, script: &str, port: Option<u16>) -> Self {
         let port = port.unwrap_or_else(|| {
             let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
             free.local_addr().expect("it has an address").port()
         });
-        let child = Command::new(python("current"))
-            .arg(format!("{SERVERS}/real.py"))
+        let child = Command::new(python)
+            .arg(format!("{SERVERS}/{script}"))
             .arg(port.to_string())
             .stderr(Stdio::null())
             .stdout(Stdio::null())
@@ -456,6 +480,201 @@ fn servers_are_reached_over_http_too_and_again_after_a_restart() {
         std::thread::sleep(Duration::from_millis(200));
     }
     assert!(!client.log().contains(SECRET), "{}", client.log());
+}
+
+/// The value of a program once it succeeds: a server that died is started again after a pause.
+fn soon(client: &mut Client, code: &str) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let result = client.run(code);
+        if result["isError"] == false {
+            return structured(&result)["return_value"].clone();
+        }
+        assert!(Instant::now() < deadline, "{result}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn servers_from_before_streamable_http_work_too() {
+    let upstream = HttpUpstream::legacy(None);
+    let port = upstream.port;
+    let url = format!("http://127.0.0.1:{port}/sse");
+    let config = Config::new(json!({"said": {"type": "sse", "url": url}, "found": {"url": url}}));
+    let mut client = config.client(&["--tool-timeout", "20s"]);
+    let code = "import asyncio\n\
+        [await asyncio.gather(*(mcp.said.echo.aio(text=str(t)) for t in range(30))), mcp.found.echo('x'), len(mcp.said.much(10))]";
+    let numbers: Vec<i32> = (0..30).collect();
+    assert_eq!(
+        value(&mut client, code),
+        json!([numbers, "x", 10 << 20]),
+        "{}",
+        client.log()
+    );
+    let told = failure(&mut client, "mcp.said.die()");
+    assert!(told.contains("broke during the call"), "{told}");
+    drop(upstream);
+    let told = failure(&mut client, "call_mcp_tool('said', 'echo', text='x')");
+    assert!(told.contains("the server `said` is down"), "{told}");
+    let _again = HttpUpstream::legacy(Some(port));
+    assert_eq!(soon(&mut client, "mcp.said.echo('again')"), "again");
+    assert_eq!(soon(&mut client, "mcp.found.echo('again')"), "again");
+}
+
+/// A server over HTTP that misbehaves.
+struct BadHttp {
+    child: Child,
+    port: u16,
+}
+
+impl BadHttp {
+    fn start() -> Self {
+        let mut child = Command::new("python3")
+            .arg(format!("{SERVERS}/bad_http.py"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("it is piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line)
+            .expect("it tells its port");
+        let port = line.trim().parse().expect("it is a port");
+        Self { child, port }
+    }
+
+    fn entry(&self, path: &str) -> Value {
+        json!({"url": format!("http://127.0.0.1:{}/{path}?key={SECRET}", self.port),
+            "headers": {"X-Key": SECRET}, "startTimeoutMs": 3000})
+    }
+}
+
+impl Drop for BadHttp {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn why_a_server_over_http_is_down_is_told() {
+    let bad = BadHttp::start();
+    let sse = |path: &str| {
+        let mut entry = bad.entry(path);
+        entry["type"] = json!("sse");
+        entry
+    };
+    let config = Config::new(json!({
+        "elsewhere": bad.entry("elsewhere"), "moved": bad.entry("moved"), "round": bad.entry("round"),
+        "e401": bad.entry("401"), "e403": bad.entry("403"), "e404": bad.entry("404"), "e500": bad.entry("500"),
+        "nobody": {"url": "http://127.0.0.1:1/mcp"},
+        "sse_elsewhere": sse("elsewhere-sse"), "sse_silent": sse("silent-sse"), "sse_none": sse("other"),
+        "here": bad.entry("here"),
+    }));
+    let mut client = config.client(&[]);
+    for (server, expected) in [
+        (
+            "elsewhere",
+            &*format!("it redirects to http://127.0.0.2:{}: give that", bad.port),
+        ),
+        ("moved", "it redirects to another path (HTTP 302)"),
+        ("round", "it redirects more than 5 times"),
+        (
+            "e401",
+            "it refuses callgate (HTTP 401, Unauthorized): check the `headers`",
+        ),
+        ("e403", "it refuses callgate (HTTP 403"),
+        (
+            "e404",
+            "nothing there takes messages (HTTP 404, Not Found): check its `url`",
+        ),
+        ("e500", "it failed (HTTP 500, Internal Server Error)"),
+        ("nobody", "it can't be reached: Connection refused"),
+        (
+            "sse_elsewhere",
+            "it wants messages sent to http://127.0.0.2:1",
+        ),
+        ("sse_silent", "did not start within 3 s"),
+        ("sse_none", "nothing there takes messages (HTTP 405"),
+    ] {
+        let told = failure(&mut client, &format!("call_mcp_tool({server:?}, 'call')"));
+        assert!(
+            told.contains(expected) && !told.contains(SECRET),
+            "{server}: {told}"
+        );
+    }
+    // Nothing came with the redirect elsewhere; what stays at the server is followed.
+    assert_eq!(value(&mut client, "call_mcp_tool('here', 'call')"), "ok");
+    let caught = format!("http://127.0.0.1:{}/caught", bad.port);
+    let caught = reqwest::blocking::get(caught).and_then(reqwest::blocking::Response::text);
+    let caught = caught.expect("it tells");
+    assert!(!caught.contains("127.0.0.2"), "{caught}");
+    assert!(!caught.to_lowercase().contains("referer"), "{caught}");
+    assert!(!client.log().contains(SECRET), "{}", client.log());
+}
+
+#[test]
+fn what_became_of_a_call_over_http_is_told() {
+    let bad = BadHttp::start();
+    let config = Config::new(json!({"web": bad.entry("mcp")}));
+    let mut client = config.client(&[]);
+    for (how, expected) in [
+        (
+            "400",
+            "did not take the call: it refuses the request (HTTP 400",
+        ),
+        (
+            "401",
+            "did not take the call: it refuses callgate (HTTP 401",
+        ),
+        (
+            "403",
+            "did not take the call: it refuses callgate (HTTP 403",
+        ),
+        (
+            "404",
+            "did not take the call: nothing there takes messages (HTTP 404",
+        ),
+        (
+            "429",
+            "did not take the call: it takes no more requests for now (HTTP 429, Too Many Requests); try again after 3 s",
+        ),
+        (
+            "500",
+            "has no answer to the call, which may have happened: it failed (HTTP 500",
+        ),
+        (
+            "large",
+            "which may have happened: its answer is larger than 16 MiB",
+        ),
+        ("html", "it answers with `text/html` where MCP has"),
+        ("garbage", "its answer is no MCP message"),
+        ("break", "broke during the call, which may have happened"),
+    ] {
+        let told = failure(&mut client, &format!("mcp.web.call(how={how:?})"));
+        assert!(told.contains(expected), "{how}: {told}");
+        assert!(!told.contains(SECRET), "{how}: {told}");
+    }
+    assert_eq!(value(&mut client, "mcp.web.call(how='well')"), "ok");
+    let port = bad.port;
+    drop(bad);
+    let told = failure(&mut client, "mcp.web.call(how='late')");
+    assert!(
+        told.contains("did not get the call: it can't be reached: Connection refused"),
+        "{port}: {told}"
+    );
+}
+
+#[test]
+fn a_program_that_calls_much_takes_no_time_from_others() {
+    let config = Config::new(json!({"many": bad("many tools")}));
+    let mut client = config.client(&["--tool-timeout", "60s"]);
+    let code = "import time\ntry:\n    mcp.many.tool_1()\nexcept ToolCallError:\n    pass\n\
+        start = time.monotonic()\n\
+        import asyncio\n\
+        done = await asyncio.gather(*(call_mcp_tool.aio('many', 'unknown') for _ in range(300)), return_exceptions=True)\n\
+        [len(done), 'offers no tool `unknown`; it offers: tool_0' in str(done[-1]), time.monotonic() - start < 20]";
+    assert_eq!(value(&mut client, code), json!([300, true, true]));
 }
 
 #[test]
@@ -569,12 +788,8 @@ fn a_configuration_that_is_wrong_is_refused_with_the_place() {
     for (config, expected) in [
         ("nonsense", "not JSON"),
         (
-            "{\"mcpServers\": {\n\"a\": {}}}",
-            "mcpServers.a: it needs a `command`",
-        ),
-        (
-            r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#,
-            "two servers named `a`",
+            r#"{"mcpServers": {"a": {"command": "x"}}, "mcpServers": {}}"#,
+            "line 1: `mcpServers` stands there twice",
         ),
     ] {
         let (_, errors) = shown(&Config::raw(config).callgate(&["run", "-c", "1"]));
@@ -595,6 +810,43 @@ fn a_configuration_that_is_wrong_is_refused_with_the_place() {
     );
     let (_, errors) = shown(&Config::new(json!({})).callgate(&["run", "-c", "1", "--allow", "["]));
     assert!(errors.contains("is not a pattern for tools"), "{errors}");
+    let config = Config::new(json!({"git.hub": bad("mute"), "off": {"disabled": true}}));
+    let (_, errors) =
+        shown(&config.callgate(&["run", "-c", "1", "--deny", "off, gitlab.delete_*"]));
+    assert!(
+        errors.contains("`gitlab.delete_*` (--deny) matches no tool of any server of --mcp-config; there are: git.hub, off"),
+        "{errors}"
+    );
+    let (_, errors) = shown(&config.callgate(&["run", "-c", "1", "--allow", "gitlab"]));
+    assert!(
+        errors.contains("`gitlab` (--allow) matches no tool"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_configuration_knows_its_folder_wherever_callgate_starts() {
+    let mut server = bad("tells its name");
+    let more = json!(["${workspaceFolder}"]);
+    server["args"]
+        .as_array_mut()
+        .expect("a list")
+        .extend(more.as_array().expect("a list").clone());
+    server["cwd"] = json!("sub");
+    let config = Config::new(json!({"here": server}));
+    let folder = config.folder.path().canonicalize().expect("it is there");
+    fs::create_dir(folder.join("sub")).expect("it can be made");
+    let output = Command::new(env!("CARGO_BIN_EXE_callgate"))
+        .args(["run", "--mcp-config", "mcp.json", "-c", "mcp.here.call()"])
+        .current_dir(&folder)
+        .output()
+        .expect("the binary starts");
+    let (told, errors) = shown(&output);
+    let folder = folder.display();
+    assert!(
+        told.contains(&format!("{folder} {folder}/sub")),
+        "{told}{errors}"
+    );
 }
 
 #[test]
@@ -694,4 +946,105 @@ fn import_makes_one_configuration_of_those_of_desktop_clients() {
             .0
             .contains("3 servers would be written")
     );
+}
+
+#[test]
+fn import_translates_what_clients_write_in_their_own_way_and_leaves_out_what_is_of_no_use() {
+    let home = tempfile::tempdir().expect("a folder can be made");
+    let home = home.path().canonicalize().expect("it is there");
+    let project = home.join("project");
+    write(
+        &home.join(".codex/config.toml"),
+        "[mcp_servers.env]\ncommand = 'c'\nenv_vars = ['A_TOKEN']\nstartup_timeout_sec = 2.5\ntool_timeout_sec = 5\n\
+         [mcp_servers.web]\nurl = 'https://x/mcp'\nbearer_token_env_var = 'B_TOKEN'\n\
+         [mcp_servers.off]\ncommand = 'off'\nenabled = false\n",
+    );
+    write(
+        &home.join(".gemini/settings.json"),
+        r#"{"mcpServers": {"gem": {"command": "g", "args": ["$X_1/y"], "env": {"K": "$KEY"}, "trust": true},
+            "both": {"url": "http://x/sse", "httpUrl": "http://x/mcp"}}}"#,
+    );
+    write(
+        &home.join(".cursor/mcp.json"),
+        r#"{"mcpServers": {"old": {"type": "sse", "url": "http://x/old"}, "file": {"command": "f", "envFile": ".env"},
+            "nulls": {"command": "n", "args": null, "env": {"A": null}}, "odd": {"command": "o", "env": "s3cret"},
+            "asks": {"command": "a", "env": {"K": "${input:key}"}}, "where": {"command": "${workspaceFolder}/x"}}}"#,
+    );
+    write(
+        &home.join(".config/zed/settings.json"),
+        r#"{"context_servers": {"ext": {"source": "extension", "settings": {}}, "itself": {"command": {"path": "callgate"}},
+            "zold": {"command": {"path": "zz", "args": [], "env": null}}}}"#,
+    );
+    let local = json!({"mcpServers": {"mine": {"command": "m"}},
+        "projects": {project.to_str().expect("UTF-8"): {"mcpServers": {"local": {"command": "l"}}},
+            "/other": {"mcpServers": {"foreign": {"command": "o"}}}}});
+    write(&home.join(".claude.json"), &local.to_string());
+    write(
+        &project.join(".vscode/mcp.json"),
+        r#"{"servers": {"here": {"command": "h", "args": ["${workspaceFolder}/a"], "cwd": "sub"}}}"#,
+    );
+    write(
+        &project.join(".zed/settings.json"),
+        r#"{"context_servers": {"zp": {"command": "zp"}}}"#,
+    );
+    write(
+        &project.join(".codex/config.toml"),
+        "[mcp_servers.cp]\ncommand = 'cp'\n",
+    );
+    let output = home.join("out.json");
+    let import = Command::new(env!("CARGO_BIN_EXE_callgate"))
+        .args(["mcp", "import", "--output"])
+        .arg(&output)
+        .env("HOME", &home)
+        .env("XDG_CONFIG_HOME", home.join(".config"))
+        .current_dir(&project)
+        .output()
+        .expect("the binary starts");
+    let (told, errors) = shown(&import);
+    for line in [
+        "– odd: `env` has to be an object of texts, not a text",
+        "– off: it is switched off there",
+        "– ext: it needs a `command`",
+        "– itself: it is callgate itself",
+        "– asks: `${input:key}` asks a person",
+        "! file: the key `envFile` is not understood",
+        "! env: the key `tool_timeout_sec` is not understood",
+        "! where: `${workspaceFolder}` means the folder of the new file now",
+        "✓ old",
+        "✓ local",
+    ] {
+        assert!(told.contains(line), "{line:?} is not in {told}{errors}");
+    }
+    assert!(
+        !told.contains("s3cret") && !told.contains("! gem"),
+        "{told}"
+    );
+    let written: Value =
+        serde_json::from_slice(&fs::read(&output).expect("it is there")).expect("it is JSON");
+    let folder = project.display();
+    assert_eq!(
+        written["mcpServers"],
+        json!({
+            "mine": {"command": "m"},
+            "old": {"type": "sse", "url": "http://x/old"},
+            "file": {"command": "f", "envFile": ".env"},
+            "nulls": {"command": "n", "args": null, "env": {"A": null}},
+            "where": {"command": "${workspaceFolder}/x"},
+            "gem": {"command": "g", "args": ["${X_1}/y"], "env": {"K": "${KEY}"}, "trust": true},
+            "both": {"url": "http://x/sse", "httpUrl": "http://x/mcp"},
+            "zold": {"command": {"path": "zz", "args": [], "env": null}},
+            "env": {"command": "c", "env": {"A_TOKEN": "${A_TOKEN}"}, "startTimeoutMs": 2500, "tool_timeout_sec": 5},
+            "web": {"url": "https://x/mcp", "headers": {"Authorization": "Bearer ${B_TOKEN}"}},
+            "local": {"command": "l"},
+            "here": {"command": "h", "args": [format!("{folder}/a")], "cwd": format!("{folder}/sub")},
+            "zp": {"command": "zp"},
+            "cp": {"command": "cp"},
+        })
+    );
+    let list = Command::new(env!("CARGO_BIN_EXE_callgate"))
+        .args(["run", "-c", "1", "--mcp-config"])
+        .arg(&output)
+        .output()
+        .expect("the binary starts");
+    assert!(list.status.success(), "{list:?}");
 }

@@ -178,6 +178,7 @@ fn tell(found: &Found) {
         source,
         taken,
         left,
+        notes,
         problem,
     } = found;
     println!("{} ({})", source.client, source.path.display());
@@ -186,6 +187,9 @@ fn tell(found: &Found) {
     }
     for name in taken {
         println!("    ✓ {}", name.escape_debug());
+    }
+    for (name, note) in notes {
+        println!("    ! {}: {note}", name.escape_debug());
     }
     for (name, reason) in left {
         println!("    – {}: {reason}", name.escape_debug());

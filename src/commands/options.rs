@@ -183,13 +183,18 @@ impl Options {
     /// # Errors
     /// When the configuration of other servers can't be read.
     pub fn settings(&self) -> Result<Settings, Problem> {
+        Ok(self.settings_with(self.upstreams()?))
+    }
+
+    /// The settings of a server with these upstreams.
+    #[must_use]
+    pub fn settings_with(&self, upstreams: Upstreams) -> Settings {
         let memory = self
             .max_total_memory
             .unwrap_or_else(Budget::half_of_machine);
         let suspended = self.max_suspended_runs;
-        let upstreams = Arc::new(self.upstreams()?);
-        Ok(Settings {
-            upstreams,
+        Settings {
+            upstreams: Arc::new(upstreams),
             limits: Limits {
                 memory: self.max_memory,
                 cpu: self.cpu_timeout,
@@ -223,34 +228,39 @@ impl Options {
             callbacks: self.callbacks,
             recipe: self.recipe(&self.image),
             cache: self.cache(),
-        })
+        }
     }
 
     /// The servers that code may call, of which none is started yet.
     ///
     /// # Errors
-    /// When their configuration can't be read.
+    /// When their configuration can't be read, or what is allowed and denied does not fit it.
     pub fn upstreams(&self) -> Result<Upstreams, Problem> {
-        let servers = self.servers()?;
-        let policy = Arc::new(self.policy()?);
-        Ok(Upstreams::new(Config { servers }, &policy))
+        let Some(path) = &self.mcp_config else {
+            // They may stand in the environment of everything that the user does.
+            let policy = Arc::new(Policy::new(&self.allowed, &self.denied)?);
+            return Ok(Upstreams::new(Config::default(), &policy));
+        };
+        let config = Config::read(path)?;
+        let policy = Policy::of_servers(&self.allowed, &self.denied, &config.names())?;
+        Ok(Upstreams::new(config, &Arc::new(policy)))
     }
 
-    /// How the servers that code may call are reached.
+    /// How the servers of --mcp-config are reached.
     ///
     /// # Errors
-    /// When their configuration can't be read.
+    /// When it can't be read.
     pub fn servers(&self) -> Result<Vec<ServerConfig>, Problem> {
         let config = self.mcp_config.as_deref().map(Config::read).transpose()?;
         Ok(config.unwrap_or_default().servers)
     }
 
-    /// Which of their tools may be used.
+    /// Which tools of these servers may be used.
     ///
     /// # Errors
-    /// When a pattern can't be read.
-    pub fn policy(&self) -> Result<Policy, Problem> {
-        Ok(Policy::new(&self.allowed, &self.denied)?)
+    /// When a pattern can't be read, or can match nothing.
+    pub fn policy(&self, servers: &[&str]) -> Result<Policy, Problem> {
+        Ok(Policy::of_servers(&self.allowed, &self.denied, servers)?)
     }
 
     /// Whether there is a configuration of other servers.

@@ -233,7 +233,10 @@ impl Calls {
         if call.arguments.is_null() {
             call.arguments = json!({});
         }
-        let checked = self.check(&call).and_then(|()| self.keep(&call.arguments));
+        let checked = self.check(&call).and_then(|server| {
+            let arguments = self.keep(&call.arguments)?;
+            Ok((server, arguments))
+        });
         let mut state = self.lock();
         if state.records.len() as u64 >= self.limits.calls || state.closed {
             state.stopped.get_or_insert(Stopped::CallLimit);
@@ -246,7 +249,7 @@ impl Calls {
                 request_id: None,
             });
         }
-        let checked = checked.and_then(|arguments| self.check_bounds(&state).map(|()| arguments));
+        let checked = checked.and_then(|checked| self.check_bounds(&state).map(|()| checked));
         let record = state.records.len();
         // A refused name is whatever the program made up, and is kept until the run ends.
         let kept = |name: &str| match &checked {
@@ -256,13 +259,16 @@ impl Calls {
         state.records.push(CallRecord {
             request_id: request_id.clone(),
             tool_name: kept(&call.tool),
-            server_name: call.server.as_deref().map(kept),
+            server_name: match &checked {
+                Ok((server, _)) => server.clone(),
+                Err(_) => call.server.as_deref().map(bounded),
+            },
             arguments: CallRecord::preview(&call.arguments),
             outcome: Outcome::Refused,
             duration: Duration::ZERO,
         });
-        let arguments = match checked {
-            Ok(arguments) => arguments,
+        let (server, arguments) = match checked {
+            Ok(checked) => checked,
             Err(reason) => {
                 state.untold.push(record);
                 return Err(CallEnd::failure(reason, &request_id));
@@ -273,7 +279,7 @@ impl Calls {
             number: record,
             tool: call.tool.to_string(),
             is_upstream: self.upstream(&call).is_some(),
-            server: call.server.as_deref().map(str::to_owned),
+            server,
             arguments,
             trace: TraceContext::default(),
         };
@@ -326,14 +332,18 @@ impl Calls {
         self.servers.has(server).then_some(server)
     }
 
-    fn check(&self, call: &Call<'_>) -> Result<(), String> {
-        let is_upstream = self.upstream(call).is_some();
+    /// Whether a call may go out; the server that its tool belongs to. Who calls a tool by its name alone need not
+    /// know that it was offered with one.
+    fn check(&self, call: &Call<'_>) -> Result<Option<String>, String> {
+        let named = call.server.as_deref();
         // What a server of the operator has is known to it alone, and it may have to be started first.
-        let tool = if is_upstream {
+        let tool = if self.upstream(call).is_some() {
             None
         } else {
-            let (server, servers) = (call.server.as_deref(), self.servers.as_ref());
-            Some(self.offered.find(&call.tool, server, servers)?)
+            Some(
+                self.offered
+                    .find(&call.tool, named, self.servers.as_ref())?,
+            )
         };
         if !call.arguments.is_object() {
             return Err("the arguments must be an object".to_owned());
@@ -344,7 +354,11 @@ impl Calls {
                 frame::DEEPEST
             ));
         }
-        tool.map_or(Ok(()), |tool| tool.check(&call.arguments))
+        let Some(tool) = tool else {
+            return Ok(named.map(str::to_owned));
+        };
+        tool.check(&call.arguments)?;
+        Ok(tool.server.clone())
     }
 
     async fn carry_out(self: &Arc<Self>, admitted: Admitted) -> CallEnd {

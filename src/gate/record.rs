@@ -55,7 +55,7 @@ pub struct CallRecord {
     pub request_id: String,
     /// The tool.
     pub tool_name: String,
-    /// The server, if the code named one.
+    /// The server, if the code named one or the tool was offered with one.
     pub server_name: Option<String>,
     /// The beginning of its arguments, for a person.
     #[serde(skip)]

@@ -15,9 +15,9 @@ pub struct ToolCall {
     pub number: usize,
     /// The tool, as it was offered.
     pub tool: String,
-    /// The server that the tool belongs to, if the code named one.
+    /// The server that the tool belongs to, if the code named one or the tool was offered with one.
     pub server: Option<String>,
-    /// Whether that is one of the operator's own servers.
+    /// Whether it goes to one of the operator's own servers.
     pub is_upstream: bool,
     /// The arguments: an object that satisfies the tool's schema.
     pub arguments: Arguments,

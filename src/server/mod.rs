@@ -18,6 +18,7 @@ mod live;
 mod loader;
 mod message;
 mod metrics;
+mod offer;
 mod outcome;
 mod request;
 mod road;

@@ -104,8 +104,15 @@ impl<'a> Request<'a> {
 
     /// Answers a call of `resume_python_code`.
     pub async fn resume(self, arguments: Map<String, Value>) -> CallToolResponse {
+        let handle = arguments.get("handle").and_then(Value::as_str);
+        let is_good =
+            handle.is_some_and(|handle| self.service.suspended.has(&self.principal, handle));
         let reply = match arguments::resumption(arguments) {
             Ok((handle, answers)) => self.traced(self.go_on(&handle, answers)).await,
+            Err(message) if is_good => refused(
+                format!("{message}. The handle is still good"),
+                RESUME_PYTHON_CODE,
+            ),
             Err(message) => refused(message, RESUME_PYTHON_CODE),
         };
         self.finish(reply)

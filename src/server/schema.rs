@@ -270,8 +270,7 @@ pub fn check_run(arguments: &Value) -> Result<(), String> {
 pub fn check_resumption(arguments: &Value) -> Result<(), String> {
     static VALIDATOR: LazyLock<Option<Validator>> =
         LazyLock::new(|| jsonschema::validator_for(&RESUME_INPUT).ok());
-    let takes = "`handle` (a string) and `results` (a list of objects with `requestId` and `result` or `error`). \
-                 The handle is still good";
+    let takes = "`handle` (a string) and `results` (a list of objects with `requestId` and `result` or `error`)";
     check(VALIDATOR.as_ref(), arguments, RESUME_PYTHON_CODE, takes)
 }
 

@@ -129,6 +129,14 @@ impl SuspendedRuns {
         })
     }
 
+    /// Whether a run of this principal waits under a handle.
+    #[must_use]
+    pub fn has(&self, principal: &Principal, handle: &str) -> bool {
+        let runs = self.lock();
+        let suspended = runs.get(handle);
+        suspended.is_some_and(|suspended| suspended.principal == *principal)
+    }
+
     /// Why a handle is not good.
     fn gone(&self) -> String {
         format!(

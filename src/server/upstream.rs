@@ -3,15 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::join_all};
-use rmcp::model::{RequestMetaObject, Tool};
-use serde_json::{Map, Value, json};
+use rmcp::model::RequestMetaObject;
+use serde_json::Value;
+use tokio::task::spawn_blocking;
 
+use super::offer::Offer;
 use crate::{
     gate::{
-        Listings, NoServers, OfferedTools, Route, RouteAnswer, RouteError, ServerListing, Servers,
-        ToolCall, TraceContext, unwrap_answer,
+        Listings, Route, RouteAnswer, RouteError, ServerListing, Servers, ToolCall, TraceContext,
+        unwrap_answer,
     },
-    upstream::{CallError, Listing, Server, Upstreams},
+    upstream::{CallError, Server, Upstreams},
 };
 
 /// How long a program that asks what all servers have waits for those that are not up.
@@ -37,28 +39,23 @@ async fn answer(upstreams: &Upstreams, call: ToolCall) -> Result<Value, RouteErr
         return Err(not_sent(format!("there is no server `{name}`")));
     };
     let up = server.up().await.map_err(not_sent)?;
-    let listing = up.listing();
-    let offered: Vec<Value> = match listing.tool(&call.tool) {
-        Some(tool) => vec![as_offered(tool, &name)],
-        None => all_of(&listing, &name),
-    };
-    let offered = OfferedTools::parse(&offered).unwrap_or_default();
-    let tool = offered.find(&call.tool, Some(&name), &NoServers);
-    let arguments = call.arguments.value();
-    tool.and_then(|tool| tool.check(&arguments))
-        .map_err(not_sent)?;
-    let arguments = match arguments {
-        Value::Object(arguments) => arguments,
-        _ => Map::new(),
-    };
+    let offer = Offer::of(&up.listing(), &name);
+    let checked = offer.check(call.tool.clone(), call.arguments).await;
+    let arguments = checked.map_err(not_sent)?;
     let called = server.call(&call.tool, arguments, meta(call.trace)).await;
     let result = called.map_err(|error| match error {
         CallError::NotSent(reason) => RouteError::NotSent(reason),
         CallError::Failed(reason) => RouteError::Failed(reason),
     })?;
-    let result = serde_json::to_value(result);
-    let result = result.map_err(|error| RouteError::Failed(error.to_string()))?;
-    unwrap_answer(result).map_err(|reason| RouteError::Failed(server.without_secrets(&reason)))
+    // It may be as large as a message can be.
+    let unwrapped = spawn_blocking(move || {
+        let result = serde_json::to_value(result).map_err(|error| error.to_string())?;
+        unwrap_answer(result)
+    });
+    let unwrapped = unwrapped.await.map_err(|error| error.to_string());
+    unwrapped
+        .and_then(|unwrapped| unwrapped)
+        .map_err(|reason| RouteError::Failed(server.without_secrets(&reason)))
 }
 
 fn meta(trace: TraceContext) -> RequestMetaObject {
@@ -107,7 +104,7 @@ async fn listing(server: Arc<Server>, patience: Duration) -> ServerListing {
     let up = up.unwrap_or_else(|_| Err(format!("the server `{name}` is still being started")));
     match up {
         Ok(up) => ServerListing {
-            tools: Arc::new(all_of(&up.listing(), &name)),
+            tools: Offer::of(&up.listing(), &name).entries().await,
             name,
             problem: None,
         },
@@ -117,22 +114,4 @@ async fn listing(server: Arc<Server>, patience: Duration) -> ServerListing {
             problem: Some(problem),
         },
     }
-}
-
-fn all_of(listing: &Listing, server: &str) -> Vec<Value> {
-    let tools = listing.tools.iter();
-    tools.map(|tool| as_offered(tool, server)).collect()
-}
-
-/// A tool as a client would offer it; one whose schema is none takes anything.
-fn as_offered(tool: &Tool, server: &str) -> Value {
-    let mut offered =
-        json!({"name": tool.name, "serverName": server, "parameters": tool.input_schema});
-    if let Some(description) = &tool.description {
-        offered["description"] = json!(description);
-    }
-    if OfferedTools::parse(std::slice::from_ref(&offered)).is_err() {
-        offered["parameters"] = Value::Null;
-    }
-    offered
 }

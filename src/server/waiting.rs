@@ -116,9 +116,13 @@ impl WaitingRun {
     }
 
     fn first_step(&self, named: usize) -> String {
-        let (calls, them) = match named {
-            1 => ("1 tool call", "this call"),
-            _ => (&*format!("{named} tool calls"), "each of these calls"),
+        let (calls, them, together) = match named {
+            1 => ("1 tool call", "this call", ""),
+            _ => (
+                &*format!("{named} tool calls"),
+                "each of these calls",
+                ", in parallel if you can",
+            ),
         };
         let more = match self.pending.len() - named {
             0 => String::new(),
@@ -126,7 +130,7 @@ impl WaitingRun {
         };
         format!(
             "The program has not ended: it waits for {calls} that you have to make{more}. Make {them} now, with your \
-             own tools, in parallel if you can:"
+             own tools{together}:"
         )
     }
 

@@ -2,7 +2,7 @@
 //! Code has it. Comments and trailing commas are fine; what a client keeps there for itself is skipped.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -14,10 +14,12 @@ use jsonc_parser::{
     common::Ranged as _,
     parse_to_ast,
 };
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::expand::{self, Variables};
+use super::{
+    entry::{self, Entry},
+    expand::Variables,
+};
 
 /// Keys under which clients keep their servers.
 pub(super) const KEYS: [&str; 3] = ["mcpServers", "servers", "context_servers"];
@@ -54,6 +56,8 @@ pub enum ConfigError {
 pub struct Config {
     /// In the order in which they stand there.
     pub servers: Vec<ServerConfig>,
+    /// Names of those that are switched off.
+    pub switched_off: Vec<String>,
 }
 
 /// How one server is reached.
@@ -63,7 +67,7 @@ pub struct ServerConfig {
     pub name: String,
     /// What it is for, if the configuration says so.
     pub description: Option<String>,
-    /// The way to it, or why there is none: an environment variable that is not set.
+    /// The way to it, or why there is none: a variable that is not set, an entry that makes no sense.
     pub transport: Result<Transport, String>,
     /// How long it may take to start, if not as long as usual.
     pub start_timeout: Option<Duration>,
@@ -85,68 +89,27 @@ pub enum Transport {
         /// Where it is started.
         folder: Option<PathBuf>,
     },
-    /// Streamable HTTP.
+    /// Streamable HTTP, or what came before it where a server knows no other.
     Http {
         /// The endpoint.
         url: String,
         /// What every request carries.
         headers: BTreeMap<String, String>,
     },
-}
-
-/// An entry as it stands there.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    #[serde(default, rename = "type", alias = "transport")]
-    kind: Option<String>,
-    #[serde(default)]
-    description: Option<String>,
-    #[serde(default)]
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, Scalar>,
-    #[serde(default)]
-    cwd: Option<String>,
-    #[serde(default, alias = "httpUrl", alias = "serverUrl")]
-    url: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, Scalar>,
-    #[serde(default)]
-    disabled: Option<bool>,
-    #[serde(default)]
-    enabled: Option<bool>,
-    /// In milliseconds.
-    #[serde(default, alias = "startupTimeout")]
-    start_timeout_ms: Option<u64>,
-}
-
-/// Values of environment variables are often written without quotes.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-enum Scalar {
-    Text(String),
-    Number(serde_json::Number),
-    Flag(bool),
-}
-
-impl Scalar {
-    fn text(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Number(number) => number.to_string(),
-            Self::Flag(flag) => flag.to_string(),
-        }
-    }
+    /// HTTP+SSE, as it was until 2024-11-05.
+    Sse {
+        /// Where its events are.
+        url: String,
+        /// What every request carries.
+        headers: BTreeMap<String, String>,
+    },
 }
 
 impl Config {
     /// Reads the configuration at `path`.
     ///
     /// # Errors
-    /// When it can't be read, or something in it can't be understood; with the place.
+    /// When it can't be read, or is no configuration; with the place.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let unreadable = |error| ConfigError::Unreadable {
             path: path.to_owned(),
@@ -158,40 +121,83 @@ impl Config {
             return Err(unreadable(too_large));
         }
         let text = fs::read_to_string(path).map_err(unreadable)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
+        // What the file says of its folder shall be true wherever a server is started.
+        let path = std::path::absolute(path).map_err(unreadable)?;
+        let folder = path.parent().unwrap_or(Path::new("/"));
         Self::parse(&text, &Variables::of_process(folder)).map_err(|reason| ConfigError::Wrong {
-            path: path.to_owned(),
+            path: path.clone(),
             reason,
         })
+    }
+
+    /// The names of all servers, of those that are switched off too.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let on = self.servers.iter().map(|server| server.name.as_str());
+        on.chain(self.switched_off.iter().map(String::as_str))
+            .collect()
     }
 
     /// Reads the text of a configuration.
     ///
     /// # Errors
-    /// What can't be understood, with the place.
+    /// When the whole is no configuration. A server that makes no sense is one that is down.
     pub fn parse(text: &str, variables: &Variables) -> Result<Self, String> {
         let mut config = Self::default();
         for (name, entry) in entries(text)? {
-            if let Some(server) = server(name, entry, variables)? {
-                config.servers.push(server);
+            if let Err(reason) = check_name(&name) {
+                let name: String = name.chars().take(LONGEST_NAME).collect();
+                tracing::warn!("`{}` is left out: {reason}", name.escape_debug());
+                continue;
+            }
+            match server(name.clone(), entry, variables) {
+                Some(server) => config.servers.push(server),
+                None => config.switched_off.push(name),
             }
         }
         Ok(config)
     }
 }
 
-/// The servers of a configuration as they stand there.
+/// The servers of a configuration as they stand there; instead of two of one name, what is wrong with them.
 ///
 /// # Errors
-/// When it is not JSON, has no servers, or two of one name.
-pub(super) fn entries(text: &str) -> Result<Vec<(String, Value)>, String> {
+/// When it is not JSON, or has no servers.
+pub(super) fn entries(text: &str) -> Result<Vec<(String, Result<Value, String>)>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let parsed = parse_to_ast(text, &CollectOptions::default(), &options());
     let parsed = parsed.map_err(|error| format!("not JSON: {error}"))?;
     let Some(ast::Value::Object(root)) = parsed.value else {
         return Err(format!("not a configuration of servers: {SHAPE}"));
     };
-    let Some(servers) = KEYS.iter().find_map(|key| root.get(key)) else {
+    let servers = servers_of(text, &root)?;
+    let mut entries: Vec<(String, Result<Value, String>)> = Vec::new();
+    for property in &servers.properties {
+        let name = property.name.as_str();
+        let line = line_of(text, property);
+        // Whichever is meant, it would be the wrong one half of the time.
+        if let Some((_, first)) = entries.iter_mut().find(|(known, _)| known == name) {
+            *first = Err(format!(
+                "there are two servers named `{name}` (line {line}); give one of them another name"
+            ));
+            continue;
+        }
+        entries.push((name.to_owned(), Ok(property.value.clone().into())));
+    }
+    Ok(entries)
+}
+
+fn servers_of<'a, 'b>(
+    text: &str,
+    root: &'b ast::Object<'a>,
+) -> Result<&'b ast::Object<'a>, String> {
+    let of_key = |key: &str| {
+        let properties = root.properties.iter();
+        let of_key = properties.filter(|property| property.name.as_str() == key);
+        of_key.collect::<Vec<_>>()
+    };
+    let found = KEYS.into_iter().map(of_key);
+    let Some(found) = found.into_iter().find(|found| !found.is_empty()) else {
         let keys: Vec<&str> = root.properties.iter().map(|of| of.name.as_str()).collect();
         return Err(format!(
             "there is no `mcpServers`; there is: {}. {SHAPE}",
@@ -202,25 +208,19 @@ pub(super) fn entries(text: &str) -> Result<Vec<(String, Value)>, String> {
             }
         ));
     };
-    let ast::Value::Object(servers) = &servers.value else {
-        let key = servers.name.as_str();
+    let key = found[0].name.as_str();
+    if let Some(second) = found.get(1) {
         return Err(format!(
-            "`{key}` has to be an object with a server for each name"
+            "line {}: `{key}` stands there twice; put all servers into one",
+            line_of(text, second)
         ));
-    };
-    let mut seen = HashSet::new();
-    let mut entries = Vec::new();
-    for property in &servers.properties {
-        let name = property.name.as_str();
-        if !seen.insert(name.to_owned()) {
-            return Err(format!(
-                "line {}: there are two servers named `{name}`; give one of them another name",
-                line_of(text, property)
-            ));
-        }
-        entries.push((name.to_owned(), property.value.clone().into()));
     }
-    Ok(entries)
+    match &found[0].value {
+        ast::Value::Object(servers) => Ok(servers),
+        _ => Err(format!(
+            "`{key}` has to be an object with a server for each name"
+        )),
+    }
 }
 
 const SHAPE: &str = r#"It should look like {"mcpServers": {"files": {"command": "npx", "args": ["…"]}, "web": {"url": "https://…/mcp"}}}"#;
@@ -245,147 +245,45 @@ fn line_of(text: &str, property: &ObjectProp<'_>) -> usize {
     before.matches('\n').count() + 1
 }
 
-/// One server; `None` for one that is switched off.
+/// One server; `None` for one that is switched off. One that makes no sense is a server that is down: the others work.
 fn server(
     name: String,
-    entry: Value,
+    entry: Result<Value, String>,
     variables: &Variables,
-) -> Result<Option<ServerConfig>, String> {
+) -> Option<ServerConfig> {
+    if entry.as_ref().is_ok_and(entry::is_off) {
+        return None;
+    }
+    let mut secrets = Vec::new();
+    let read = entry.and_then(|entry| Entry::read(&entry));
+    let (transport, description, start_timeout) = match read {
+        Ok(entry) => (
+            entry.transport(variables, &mut secrets),
+            entry.description,
+            entry.start_timeout,
+        ),
+        Err(reason) => (Err(reason), None, None),
+    };
+    Some(ServerConfig {
+        name,
+        description,
+        transport,
+        start_timeout,
+        secrets,
+    })
+}
+
+/// Whether a server can be called so: its name stands in what models read.
+///
+/// # Errors
+/// What a name has to be like.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     if name.trim().is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
         return Err(format!(
-            "`{}` can't be the name of a server: a name has 1 to {LONGEST_NAME} bytes and no control characters",
-            name.escape_debug()
+            "a server can't be named so: a name has 1 to {LONGEST_NAME} bytes and no control characters"
         ));
     }
-    let wrong = |reason: String| format!("mcpServers.{name}: {reason}");
-    if !entry.is_object() {
-        return Err(wrong(format!("it has to be an object. {SHAPE}")));
-    }
-    let entry = Entry::deserialize(flattened(entry)).map_err(|error| wrong(error.to_string()))?;
-    if entry.disabled == Some(true) || entry.enabled == Some(false) {
-        return Ok(None);
-    }
-    let shape = Shape::of(&entry).map_err(wrong)?;
-    let mut secrets = Vec::new();
-    let transport = shape.expand(&entry, variables, &mut secrets);
-    Ok(Some(ServerConfig {
-        name,
-        description: entry.description,
-        transport,
-        start_timeout: entry.start_timeout_ms.map(Duration::from_millis),
-        secrets,
-    }))
-}
-
-/// Zed has `{"source": "custom", "command": {"path": …, "args": …, "env": …}}`, and older tiny agents
-/// `{"type": …, "config": {…}}`.
-fn flattened(mut entry: Value) -> Value {
-    for (key, path) in [("command", Some("path")), ("config", None)] {
-        let Some(Value::Object(mut inner)) = entry.get(key).cloned() else {
-            continue;
-        };
-        if let Some(path) = path
-            && let Some(program) = inner.remove(path)
-        {
-            inner.insert(key.to_owned(), program);
-        }
-        let mut whole: Map<String, Value> = entry.as_object().cloned().unwrap_or_default();
-        whole.remove(key);
-        whole.extend(inner);
-        entry = Value::Object(whole);
-    }
-    entry
-}
-
-enum Shape<'a> {
-    Stdio(&'a str),
-    Http(&'a str),
-}
-
-impl<'a> Shape<'a> {
-    fn of(entry: &'a Entry) -> Result<Self, String> {
-        let kind = entry.kind.as_deref().map(str::to_lowercase);
-        let is_http = |kind: &str| {
-            matches!(
-                kind,
-                "http" | "streamable-http" | "streamablehttp" | "streamable_http"
-            )
-        };
-        match (kind.as_deref(), &entry.command, &entry.url) {
-            (Some("sse"), _, _) => Err(
-                "servers of type `sse` are not supported; most of them have a streamable HTTP endpoint too: give its \
-                 `url` with type `http`"
-                    .to_owned(),
-            ),
-            (None | Some("stdio"), Some(command), _) if !command.trim().is_empty() => {
-                Ok(Self::Stdio(command))
-            }
-            (Some("stdio"), _, _) => Err("a server of type `stdio` needs a `command`".to_owned()),
-            (None, _, Some(url)) => Ok(Self::Http(url)),
-            (Some(kind), _, Some(url)) if is_http(kind) => Ok(Self::Http(url)),
-            (Some(kind), _, None) if is_http(kind) => {
-                Err(format!("a server of type `{kind}` needs a `url`"))
-            }
-            (Some(kind), _, _) => Err(format!("the type `{kind}` is not known; there are `stdio` and `http`")),
-            (None, _, None) => Err("it needs a `command` (a program to start) or a `url`".to_owned()),
-        }
-    }
-
-    /// The way to the server with all variables in place. Collects what nobody may see.
-    fn expand(
-        self,
-        entry: &Entry,
-        variables: &Variables,
-        secrets: &mut Vec<String>,
-    ) -> Result<Transport, String> {
-        let expand = |text: &str| expand::expand(text, variables);
-        let expand_all = |of: &BTreeMap<String, Scalar>| {
-            let pairs = of.iter();
-            let pairs = pairs.map(|(name, value)| Ok((name.clone(), expand(&value.text())?)));
-            pairs.collect::<Result<BTreeMap<String, String>, String>>()
-        };
-        match self {
-            Self::Stdio(command) => {
-                let environment = expand_all(&entry.env)?;
-                secrets.extend(environment.values().cloned());
-                for argument in &entry.args {
-                    let expanded = expand(argument)?;
-                    if expanded != *argument {
-                        secrets.push(expanded);
-                    }
-                }
-                let arguments = entry.args.iter().map(|argument| expand(argument));
-                Ok(Transport::Stdio {
-                    command: expand(command)?,
-                    arguments: arguments.collect::<Result<_, _>>()?,
-                    environment,
-                    folder: entry
-                        .cwd
-                        .as_deref()
-                        .map(expand)
-                        .transpose()?
-                        .map(PathBuf::from),
-                })
-            }
-            Self::Http(url) => {
-                let url = expand(url)?;
-                let parsed = reqwest::Url::parse(&url);
-                let parsed = parsed.map_err(|error| format!("its `url` is not one: {error}"))?;
-                if !matches!(parsed.scheme(), "http" | "https") {
-                    return Err("its `url` has to begin with http:// or https://".to_owned());
-                }
-                secrets.extend(parsed.query().map(str::to_owned));
-                secrets.extend(parsed.query_pairs().map(|(_, value)| value.into_owned()));
-                secrets.extend(parsed.password().map(str::to_owned));
-                let headers = expand_all(&entry.headers)?;
-                for value in headers.values() {
-                    secrets.push(value.clone());
-                    secrets.extend(value.split_whitespace().skip(1).map(str::to_owned));
-                }
-                Ok(Transport::Http { url, headers })
-            }
-        }
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -451,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place_and_what_would_be_right() {
+    fn what_is_no_configuration_is_told_with_the_place() {
         for (text, expected) in [
             ("", "not a configuration"),
             ("{", "not JSON"),
@@ -463,41 +361,91 @@ mod tests {
             (r#"{"servrs": {}}"#, "there is: servrs"),
             (r#"{"mcpServers": []}"#, "has to be an object"),
             (
-                r#"{"mcpServers": {"a": 1}}"#,
-                "mcpServers.a: it has to be an object",
-            ),
-            (
-                r#"{"mcpServers": {"a": {}}}"#,
-                "mcpServers.a: it needs a `command`",
-            ),
-            (
-                r#"{"mcpServers": {"a": {"command": 1}}}"#,
-                "mcpServers.a: invalid type",
-            ),
-            (
-                r#"{"mcpServers": {"a": {"type": "http"}}}"#,
-                "needs a `url`",
-            ),
-            (
-                r#"{"mcpServers": {"a": {"type": "pigeon", "url": "x"}}}"#,
-                "`pigeon` is not known",
-            ),
-            (
-                r#"{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}"#,
-                "`sse` are not supported",
-            ),
-            (
-                r#"{"mcpServers": {"": {"command": "x"}}}"#,
-                "can't be the name",
-            ),
-            (
-                "{\"mcpServers\": {\"a\": {\"command\": \"x\"},\n \"a\": {\"command\": \"y\"}}}",
-                "line 2: there are two servers named `a`",
+                "{\"mcpServers\": {},\n \"mcpServers\": {}}",
+                "line 2: `mcpServers` stands there twice",
             ),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn an_entry_that_makes_no_sense_is_a_server_that_is_down() {
+        for (entry, expected) in [
+            ("1", "it has to be an object like"),
+            ("{}", "it needs a `command`"),
+            (
+                r#"{"command": ["s3cret"]}"#,
+                "`command` has to be a text, not a list",
+            ),
+            (
+                r#"{"command": "x", "env": "s3cret"}"#,
+                "`env` has to be an object of texts, not a text",
+            ),
+            (
+                r#"{"command": "x", "args": ["a", {"s3cret": 1}]}"#,
+                "`args[1]` has to be a text, not an object",
+            ),
+            (
+                r#"{"command": "x", "disabled": "s3cret"}"#,
+                "`disabled` has to be true or false, not a text",
+            ),
+            (r#"{"type": "http"}"#, "needs a `url`"),
+            (
+                r#"{"type": "s3cret", "url": "x"}"#,
+                "its `type` is not known",
+            ),
+            (r#"{"url": "s3cret"}"#, "its `url` is not one"),
+            (
+                r#"{"command": "x"}, "a": {"command": "y"}"#,
+                "there are two servers named `a` (line 1)",
+            ),
+        ] {
+            let text = format!(r#"{{"mcpServers": {{"a": {entry}, "b": {{"command": "y"}}}}}}"#);
+            let config = parse(&text).expect(&text);
+            let reason = config.servers[0].transport.clone().expect_err(&text);
+            assert!(
+                reason.contains(expected) && !reason.contains("s3cret"),
+                "{text}: {reason}"
+            );
+            let other = config.servers.last().expect("it is there");
+            assert!(other.name == "b" && other.transport.is_ok(), "{config:?}");
+        }
+        // What can't even be named.
+        let config = parse(r#"{"mcpServers": {"": {"command": "x"}, "b": {"command": "y"}}}"#);
+        assert_eq!(config.unwrap().servers.len(), 1);
+    }
+
+    #[test]
+    fn what_is_null_is_not_there_and_urls_have_their_order() {
+        let config = parse(
+            r#"{"mcpServers": {
+                "a": {"command": "x", "args": null, "env": {"A": null, "B": true}, "cwd": "sub", "url": null, "type": null},
+                "b": {"url": "http://x/sse", "httpUrl": "http://x/mcp", "command": null},
+                "c": {"url": "http://x/sse", "type": "SSE", "headers": null},
+                "d": {"command": null, "enabled": false}
+            }}"#,
+        )
+        .unwrap();
+        let Ok(Transport::Stdio {
+            environment,
+            folder,
+            ..
+        }) = &config.servers[0].transport
+        else {
+            panic!("{config:?}");
+        };
+        assert_eq!(environment.len(), 1);
+        assert_eq!(folder.as_deref(), Some(Path::new("/work/sub")));
+        assert!(
+            matches!(&config.servers[1].transport, Ok(Transport::Http { url, .. }) if url == "http://x/mcp")
+        );
+        assert!(matches!(
+            config.servers[2].transport,
+            Ok(Transport::Sse { .. })
+        ));
+        assert_eq!(config.switched_off, ["d"]);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderName, HeaderValue};
 use rmcp::{
     ClientHandler, RoleClient,
     model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion},
@@ -18,12 +17,13 @@ use tokio::sync::Notify;
 
 use super::{
     config::Transport,
+    failure::{Failure, deepest},
+    http::{self, HttpError},
     lines::Lines,
-    process::{Process, log_errors},
+    process::{Errors, Process},
+    secrets::Secrets,
+    sse::Events,
 };
-
-/// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often to look whether a connection has closed that nobody uses.
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,9 +34,15 @@ const REQUESTS: usize = 256;
 /// A connection that is up. Dropping it ends what belongs to it.
 pub struct Connection {
     service: RunningService<RoleClient, Handler>,
-    process: Option<Process>,
+    process: Option<Program>,
     /// Notified when the server says that its tools have changed.
     pub changes: Arc<Notify>,
+}
+
+/// A server that is a process, and what it says beside the protocol.
+struct Program {
+    process: Process,
+    errors: Errors,
 }
 
 /// What callgate says and hears as a client.
@@ -61,15 +67,33 @@ impl Connection {
     ///
     /// # Errors
     /// Why that failed; it may quote what nobody may see.
-    pub async fn open(name: &str, transport: &Transport) -> Result<Self, String> {
+    pub async fn open(
+        name: &str,
+        transport: &Transport,
+        secrets: &Secrets,
+    ) -> Result<Self, String> {
         // Every server of today speaks the handshake; one of tomorrow may speak only what comes after.
-        match Self::open_as(name, transport, ClientLifecycleMode::Initialize).await {
+        let mode = ClientLifecycleMode::Initialize;
+        match Self::open_as(name, transport, mode, secrets).await {
             Err(Refused::Answered(reason)) => {
                 tracing::debug!(server = name, "no handshake ({reason}); trying without");
                 let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
                 let mode = ClientLifecycleMode::Discover { preferred_versions };
-                let discovered = Self::open_as(name, transport, mode).await;
+                let discovered = Self::open_as(name, transport, mode, secrets).await;
                 discovered.map_err(|_| reason)
+            }
+            Err(Refused::NotThere(reason)) => {
+                let Transport::Http { url, headers } = transport else {
+                    return Err(reason);
+                };
+                tracing::debug!(server = name, "{reason}; trying HTTP+SSE");
+                let before = Transport::Sse {
+                    url: url.clone(),
+                    headers: headers.clone(),
+                };
+                let mode = ClientLifecycleMode::Initialize;
+                let opened = Self::open_as(name, &before, mode, secrets).await;
+                opened.map_err(|_| reason)
             }
             Err(Refused::Failed(reason)) => Err(reason),
             Ok(connection) => Ok(connection),
@@ -80,10 +104,12 @@ impl Connection {
         name: &str,
         transport: &Transport,
         mode: ClientLifecycleMode,
+        secrets: &Secrets,
     ) -> Result<Self, Refused> {
         let handler = Handler::default();
         let changes = Arc::clone(&handler.changes);
-        match transport {
+        let mut process = None;
+        let opened = match transport {
             Transport::Stdio {
                 command,
                 arguments,
@@ -91,31 +117,35 @@ impl Connection {
                 folder,
             } => {
                 let started = Process::start(command, arguments, environment, folder.as_deref());
-                let (mut process, pipes) = started.map_err(|error| {
+                let (started, pipes) = started.map_err(|error| {
                     Refused::Failed(format!("`{command}` can't be started: {error}"))
                 })?;
-                tokio::spawn(log_errors(name.to_owned(), pipes.errors));
+                process = Some(Program {
+                    process: started,
+                    errors: Errors::follow(name, pipes.errors, secrets),
+                });
                 let lines = Lines::new(name, pipes.input, pipes.output);
-                let opened = handler.serve_with_lifecycle(lines, mode).await;
-                let service = match opened {
-                    Ok(service) => service,
-                    Err(error) => return Err(Refused::of(error, exit_of(&mut process).await)),
-                };
-                Ok(Self {
-                    service,
-                    process: Some(process),
-                    changes,
-                })
+                handler.serve_with_lifecycle(lines, mode).await
             }
             Transport::Http { url, headers } => {
-                let transport = http_transport(url, headers).map_err(Refused::Failed)?;
-                let opened = handler.serve_with_lifecycle(transport, mode).await;
-                Ok(Self {
-                    service: opened.map_err(|error| Refused::of(error, None))?,
-                    process: None,
-                    changes,
-                })
+                let transport = streamable(url, headers).map_err(Refused::Failed)?;
+                handler.serve_with_lifecycle(transport, mode).await
             }
+            Transport::Sse { url, headers } => {
+                let client = http::client().map_err(Refused::Failed)?;
+                let headers = http::headers(headers).map_err(Refused::Failed)?;
+                let events = Events::open(name, client, url, headers).await;
+                let events = events.map_err(|failure| Refused::Failed(failure.reason()))?;
+                handler.serve_with_lifecycle(events, mode).await
+            }
+        };
+        match opened {
+            Ok(service) => Ok(Self {
+                service,
+                process,
+                changes,
+            }),
+            Err(error) => Err(Refused::of(error, process.as_mut()).await),
         }
     }
 
@@ -133,18 +163,21 @@ impl Connection {
                 let _ = tokio::time::timeout(LOOK, death.notified()).await;
             };
             match &mut self.process {
-                Some(process) => tokio::select! {
-                    _ = process.wait() => break,
+                Some(program) => tokio::select! {
+                    _ = program.process.wait() => break,
                     () = look => {}
                 },
                 None => look.await,
             }
         }
         match &mut self.process {
-            Some(process) => match exit_of(process).await {
-                Some(status) => format!("it has ended ({status})"),
-                None => "it closed its output".to_owned(),
-            },
+            Some(program) => {
+                let end = match program.exit().await {
+                    Some(status) => format!("it has ended ({status})"),
+                    None => "it closed its output".to_owned(),
+                };
+                program.with_last_words(end).await
+            }
             None => "the connection has closed".to_owned(),
         }
     }
@@ -153,8 +186,24 @@ impl Connection {
     pub async fn close(mut self) {
         let closing = self.service.close_with_timeout(Duration::from_secs(1));
         let _ = closing.await;
-        if let Some(process) = &mut self.process {
-            process.end().await;
+        if let Some(program) = &mut self.process {
+            program.process.end().await;
+        }
+    }
+}
+
+impl Program {
+    /// How it ended, if it has.
+    async fn exit(&mut self) -> Option<String> {
+        let wait = self.process.wait();
+        let status = tokio::time::timeout(Duration::from_millis(200), wait).await;
+        Some(status.ok()?.ok()?.to_string())
+    }
+
+    async fn with_last_words(&mut self, end: String) -> String {
+        match self.errors.last().await {
+            Some(words) => format!("{end}; its last words: `{words}`"),
+            None => end,
         }
     }
 }
@@ -163,59 +212,51 @@ impl Connection {
 enum Refused {
     /// The server answered the handshake with an error.
     Answered(String),
+    /// Nothing takes messages there: it may be a server that came before streamable HTTP.
+    NotThere(String),
     /// Anything else.
     Failed(String),
 }
 
 impl Refused {
-    fn of(error: ClientInitializeError, exit: Option<String>) -> Self {
+    async fn of(error: ClientInitializeError, program: Option<&mut Program>) -> Self {
         match error {
             ClientInitializeError::JsonRpcError(error) => {
                 Self::Answered(format!("it refused the handshake: {}", error.message))
             }
-            ClientInitializeError::ConnectionClosed(_) => Self::Failed(match exit {
-                Some(status) => format!("it ended before it answered ({status})"),
+            ClientInitializeError::ConnectionClosed(_) => Self::Failed(match program {
+                Some(program) => {
+                    let end = match program.exit().await {
+                        Some(status) => format!("it ended before it answered ({status})"),
+                        None => "it closed its output before it answered".to_owned(),
+                    };
+                    program.with_last_words(end).await
+                }
                 None => "it closed the connection before it answered".to_owned(),
             }),
             ClientInitializeError::TransportError { error, .. } => {
-                // The outer ones tell of requests and transports, the innermost what happened.
-                let mut cause: &dyn std::error::Error = error.error.as_ref();
-                while let Some(source) = cause.source() {
-                    cause = source;
+                let error = error.error.as_ref();
+                let Some(error) = error.downcast_ref::<HttpError>() else {
+                    return Self::Failed(format!("it can't be reached: {}", deepest(error)));
+                };
+                match Failure::of(error) {
+                    Failure::Refused(404 | 405, reason) => Self::NotThere(reason),
+                    failure => Self::Failed(failure.reason()),
                 }
-                Self::Failed(format!("it can't be reached: {cause}"))
             }
             other => Self::Failed(format!("the handshake failed: {other}")),
         }
     }
 }
 
-/// How a process ended, if it has.
-async fn exit_of(process: &mut Process) -> Option<String> {
-    let status = tokio::time::timeout(Duration::from_millis(200), process.wait()).await;
-    Some(status.ok()?.ok()?.to_string())
-}
-
-fn http_transport(
+fn streamable(
     url: &str,
     headers: &std::collections::BTreeMap<String, String>,
 ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
-    // Needed once in a process; it fails only where it was done already.
-    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .build()
-        .map_err(|error| format!("no HTTP client could be made: {error}"))?;
     let mut config =
         StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(REQUESTS);
     config.allow_stateless = true;
-    for (name, value) in headers {
-        let name = HeaderName::try_from(name.as_str())
-            .map_err(|_| format!("`{name}` can't be the name of a header"))?;
-        let value = HeaderValue::try_from(value.as_str()).map_err(|_| {
-            format!("the value of the header `{name}` has characters that no header may have")
-        })?;
-        config.custom_headers.insert(name, value);
-    }
+    config.custom_headers = http::headers(headers)?;
+    let client = http::client()?;
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }

@@ -27,8 +27,14 @@ impl Variables {
         }
     }
 
+    /// The folder of the configuration.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn value(&self, name: &str) -> Result<String, String> {
-        let (kind, rest) = name.split_once(':').unwrap_or(("", name));
+        let kind = name.split_once(':').map_or("", |(kind, _)| kind);
         if let Some(variable) = name.strip_prefix("env:") {
             return self.variable(variable);
         }
@@ -36,11 +42,7 @@ impl Variables {
             (_, "workspaceFolder") => Ok(self.folder.display().to_string()),
             (_, "userHome") => self.variable("HOME"),
             (_, "pathSeparator" | "/") => Ok(std::path::MAIN_SEPARATOR.to_string()),
-            ("input", _) => Err(format!(
-                "`${{input:{rest}}}` asks a person, and nobody is there to ask: put the value into an environment \
-                 variable and write `${{{}}}`",
-                rest.to_uppercase().replace('-', "_")
-            )),
+            ("input", _) => Err(nobody_to_ask(name)),
             _ => self.variable(name),
         }
     }
@@ -54,6 +56,28 @@ impl Variables {
             .filter(|value| !value.is_empty() || default.is_none())
             .or_else(|| default.map(str::to_owned))
             .ok_or_else(|| format!("the environment variable `{name}` is not set"))
+    }
+}
+
+fn nobody_to_ask(name: &str) -> String {
+    let input = name.strip_prefix("input:").unwrap_or(name);
+    format!(
+        "`${{{name}}}` asks a person, and nobody is there to ask: put the value into an environment variable and write \
+         `${{{}}}`",
+        input.to_uppercase().replace('-', "_")
+    )
+}
+
+/// Whether nothing in a text has to be asked of a person.
+///
+/// # Errors
+/// What to do about it.
+pub fn asks(text: &str) -> Result<(), String> {
+    let names = text.split("${").skip(1);
+    let names = names.filter_map(|rest| rest.split_once('}').map(|(name, _)| name));
+    match names.into_iter().find(|name| name.starts_with("input:")) {
+        Some(name) => Err(nobody_to_ask(name)),
+        None => Ok(()),
     }
 }
 

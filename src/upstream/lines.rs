@@ -18,16 +18,16 @@ use tokio::{
 };
 
 /// A longer line is dropped (bytes).
-const LONGEST_LINE: usize = 64 << 20;
+pub(super) const LONGEST_LINE: usize = 64 << 20;
 
 /// Of a line that is too long, this much is kept of each end, to tell which request it answers (bytes).
-const KEPT: usize = 4 << 10;
+pub(super) const KEPT: usize = 4 << 10;
 
 /// Lines that are no messages, after which a server is taken for something else.
 const GARBAGE: usize = 1000;
 
 /// Messages that wait to be written or handled.
-const QUEUE: usize = 64;
+pub(super) const QUEUE: usize = 64;
 
 /// The client's end of the pipes.
 pub struct Lines {
@@ -95,10 +95,10 @@ async fn read(
     while let Ok(Some(line)) = read_line(&mut output).await {
         let message = match line {
             Line::Whole(line) if line.trim_ascii().is_empty() => continue,
-            Line::Whole(line) => serde_json::from_slice(&line).ok(),
+            Line::Whole(line) => message(&name, &line),
             Line::TooLong { ends, length } => {
                 tracing::warn!(server = %name, "a line of {length} bytes was dropped");
-                refusal(&ends, length)
+                too_long(&ends, length)
             }
         };
         let Some(message) = message else {
@@ -118,13 +118,14 @@ async fn read(
     }
 }
 
-enum Line {
+/// A line, or what is kept of it.
+pub(super) enum Line {
     Whole(Vec<u8>),
     TooLong { ends: Vec<u8>, length: usize },
 }
 
 /// The next line, `None` at the end. Of one that is too long only the ends are kept.
-async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Line>> {
+pub(super) async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     let mut length = 0;
     let mut tail = Vec::new();
@@ -162,8 +163,43 @@ fn whole_or_ends(mut line: Vec<u8>, tail: Vec<u8>, length: usize) -> Line {
     Line::TooLong { ends: line, length }
 }
 
+/// Reads a message. An answer that can't be read is an error for whoever waits for it.
+pub(super) fn message(name: &str, text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let error = match serde_json::from_slice(text) {
+        Ok(message) => return Some(message),
+        Err(error) => error,
+    };
+    let mut ends = text[..text.len().min(KEPT)].to_vec();
+    ends.extend_from_slice(&text[text.len().saturating_sub(KEPT).max(ends.len())..]);
+    let is_answer = text.trim_ascii_start().starts_with(b"{") && !holds(&ends, "\"method\"");
+    let refusal = if is_answer && holds(&ends, "\"jsonrpc\"") {
+        refusal(&ends, "its answer is no MCP message")
+    } else {
+        None
+    };
+    if refusal.is_some() {
+        // The text of the error has the kind of what is wrong and its place, not the value.
+        let (kind, place) = (error.classify(), error.column());
+        tracing::warn!(server = %name, "an answer is no MCP message ({kind:?} error at byte {place})");
+    }
+    refusal
+}
+
 /// What the request is answered with whose answer is too long.
-fn refusal(ends: &[u8], length: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
+pub(super) fn too_long(ends: &[u8], length: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let message = format!(
+        "its answer is a message of {length} bytes; one may have {} MiB",
+        LONGEST_LINE >> 20
+    );
+    refusal(ends, &message)
+}
+
+fn holds(text: &[u8], what: &str) -> bool {
+    text.windows(what.len()).any(|part| part == what.as_bytes())
+}
+
+/// An error for the request whose answer has these ends.
+fn refusal(ends: &[u8], message: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
     let ends = String::from_utf8_lossy(ends);
     // Ours are numbers. The id stands at one of the ends, before or after the result.
     let ids = ends.match_indices("\"id\"").filter_map(|(at, key)| {
@@ -175,11 +211,7 @@ fn refusal(ends: &[u8], length: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
         rest[..digits].parse::<i64>().ok()
     });
     let id = ids.into_iter().next()?;
-    let message = format!(
-        "its answer is a message of {length} bytes; one may have {} MiB",
-        LONGEST_LINE >> 20
-    );
-    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None);
+    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, message.to_owned(), None);
     Some(JsonRpcMessage::error(
         error,
         Some(NumberOrString::Number(id)),

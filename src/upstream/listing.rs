@@ -1,6 +1,9 @@
 //! The tools of a server.
 
-use std::sync::Arc;
+use std::{
+    any::Any,
+    sync::{Arc, OnceLock},
+};
 
 use rmcp::{
     RoleClient,
@@ -22,6 +25,8 @@ const BYTES: usize = 8 << 20;
 pub struct Listing {
     /// Its tools, in its order.
     pub tools: Arc<Vec<Tool>>,
+    /// What was made of them.
+    kept: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Listing {
@@ -66,9 +71,18 @@ impl Listing {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
+    /// What somebody makes of the tools, made once for as long as they are the server's.
+    pub fn kept<T: Any + Send + Sync>(&self, make: impl Fn() -> T) -> Arc<T> {
+        let kept = self.kept.get_or_init(|| Arc::new(make()));
+        let kept = Arc::clone(kept).downcast();
+        // Somebody else keeps something else here.
+        kept.unwrap_or_else(|_| Arc::new(make()))
+    }
+
     fn new(tools: Vec<Tool>) -> Self {
         Self {
             tools: Arc::new(tools),
+            kept: Arc::default(),
         }
     }
 }

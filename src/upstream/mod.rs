@@ -5,8 +5,11 @@
 
 mod config;
 mod connection;
+mod entry;
 mod expand;
+mod failure;
 mod home;
+mod http;
 pub mod import;
 mod lines;
 mod listing;
@@ -14,6 +17,7 @@ mod policy;
 mod process;
 mod secrets;
 mod server;
+mod sse;
 
 use std::{sync::Arc, time::Duration};
 

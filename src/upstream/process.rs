@@ -5,6 +5,7 @@ use std::{
     io,
     path::Path,
     process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -14,6 +15,9 @@ use tokio::{
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
     time::timeout,
 };
+use tokio_util::task::AbortOnDropHandle;
+
+use super::secrets::Secrets;
 
 /// How long a process has to end by itself once its input has ended, and again once it was asked to.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -44,6 +48,12 @@ const PASSED_ON: [&str; 20] = [
 
 /// The longest line of standard error that is logged (bytes).
 const LONGEST_LINE: u64 = 2000;
+
+/// Of the last line this much is told (characters).
+const LAST_LINE: usize = 300;
+
+/// How long to wait for the last line of a process that has ended.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// A running process.
 pub struct Process {
@@ -85,7 +95,13 @@ impl Process {
         if let Some(folder) = folder {
             command.current_dir(folder);
         }
-        let mut child = command.spawn()?;
+        let mut child = command.spawn().map_err(|error| match folder {
+            // The error is the same, whichever is missing.
+            Some(folder) if !folder.is_dir() => {
+                io::Error::other(format!("there is no folder `{}` (`cwd`)", folder.display()))
+            }
+            _ => error,
+        })?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let missing = || io::Error::other("a pipe is missing");
         let pipes = Pipes {
@@ -128,19 +144,59 @@ impl Drop for Process {
     }
 }
 
-/// Logs what a server says on standard error, a line at a time; the beginning of long ones.
-pub async fn log_errors(name: String, errors: ChildStderr) {
+/// Follows what a server says on standard error: logs it, a line at a time, the beginning of long ones, and keeps the
+/// last line.
+pub struct Errors {
+    last: Arc<Mutex<String>>,
+    reading: AbortOnDropHandle<()>,
+}
+
+impl Errors {
+    /// Of the server `name`; what nobody may see is taken out.
+    #[must_use]
+    pub fn follow(name: &str, errors: ChildStderr, secrets: &Secrets) -> Self {
+        let last = Arc::<Mutex<String>>::default();
+        let reading = read_errors(name.to_owned(), errors, secrets.clone(), Arc::clone(&last));
+        Self {
+            last,
+            reading: AbortOnDropHandle::new(tokio::spawn(reading)),
+        }
+    }
+
+    /// The last line, of a server that has ended: it mostly says why.
+    pub async fn last(&mut self) -> Option<String> {
+        if !self.reading.is_finished() {
+            // What it started may hold the pipe open.
+            let _ = timeout(LAST_WORDS, &mut self.reading).await;
+        }
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        (!last.is_empty()).then(|| last.clone())
+    }
+}
+
+async fn read_errors(
+    name: String,
+    errors: ChildStderr,
+    secrets: Secrets,
+    last: Arc<Mutex<String>>,
+) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
+    let mut is_beginning = true;
     loop {
         line.clear();
         let mut part = (&mut errors).take(LONGEST_LINE);
         match part.read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {
-                let text = String::from_utf8_lossy(&line);
-                let text = text.trim_end().escape_debug();
-                tracing::info!(server = %name, "{text}");
+                let text = secrets.remove(String::from_utf8_lossy(&line).trim_end());
+                tracing::info!(server = %name, "{}", text.escape_debug());
+                if is_beginning && !text.trim().is_empty() {
+                    let kept: String = text.trim().chars().take(LAST_LINE).collect();
+                    *last.lock().unwrap_or_else(PoisonError::into_inner) =
+                        kept.escape_debug().to_string();
+                }
+                is_beginning = line.ends_with(b"\n");
             }
         }
     }

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     config::{ServerConfig, Transport},
     connection::Connection,
+    failure::Failure,
     home::Home,
     listing::Listing,
     policy::Policy,
@@ -219,7 +220,7 @@ impl Server {
                 "the tool asks for something in between, and nobody is there to answer it"
                     .to_owned(),
             )),
-            Err(error) => Err(CallError::Failed(self.describe(&error))),
+            Err(error) => Err(self.call_error(&error)),
         }
     }
 
@@ -281,10 +282,13 @@ impl Server {
 
     async fn open(&self) -> Result<(Connection, Up), String> {
         let transport: &Transport = self.config.transport.as_ref().map_err(Clone::clone)?;
-        let connection = Connection::open(self.name(), transport).await?;
+        let connection = Connection::open(self.name(), transport, &self.secrets).await?;
         let peer = connection.peer();
         let listing = self.list(&peer).await;
-        let listing = listing.map_err(|error| format!("its tools can't be listed: {error}"))?;
+        let listing = listing.map_err(|error| {
+            let reason = http_failure(&error).map_or_else(|| error.to_string(), Failure::reason);
+            format!("its tools can't be listed: {reason}")
+        })?;
         let listing = Arc::new(Mutex::new(listing));
         Ok((connection, Up { peer, listing }))
     }
@@ -350,17 +354,37 @@ impl Server {
         };
     }
 
-    fn describe(&self, error: &ServiceError) -> String {
-        let text = match error {
-            ServiceError::McpError(error) => error.message.to_string(),
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => format!(
-                "the connection to the server `{}` broke during the call, which may have happened",
-                self.name()
+    /// Why a call has no result, and whether it may have happened.
+    fn call_error(&self, error: &ServiceError) -> CallError {
+        let name = self.name();
+        let broke = format!(
+            "the connection to the server `{name}` broke during the call, which may have happened"
+        );
+        let text = match (error, http_failure(error)) {
+            (ServiceError::McpError(error), _) => error.message.to_string(),
+            (_, Some(Failure::Unreached(reason))) => {
+                let reason = format!("the server `{name}` did not get the call: {reason}");
+                return CallError::NotSent(self.secrets.remove(&reason));
+            }
+            (_, Some(Failure::Refused(_, reason))) => {
+                format!("the server `{name}` did not take the call: {reason}")
+            }
+            (_, Some(Failure::Useless(reason))) => format!(
+                "the server `{name}` has no answer to the call, which may have happened: {reason}"
             ),
-            other => other.to_string(),
+            (_, Some(Failure::Broke(cause))) => format!("{broke} ({cause})"),
+            (ServiceError::TransportClosed | ServiceError::TransportSend(_), None) => broke,
+            (other, None) => other.to_string(),
         };
-        self.secrets.remove(&text)
+        CallError::Failed(self.secrets.remove(&text))
     }
+}
+
+fn http_failure(error: &ServiceError) -> Option<Failure> {
+    let ServiceError::TransportSend(error) = error else {
+        return None;
+    };
+    error.error.downcast_ref().map(Failure::of)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -116,7 +116,7 @@ fn transport(entry: &Entry, place: &str) -> Result<Transport, String> {
             url: needed(entry.url.as_ref(), "url", kind, place)?,
             headers: headers(),
         }),
-        "sse" => Ok(Transport::Http {
+        "sse" => Ok(Transport::Sse {
             url: needed(entry.url.as_ref(), "url", kind, place)?,
             headers: headers(),
         }),

@@ -17,7 +17,7 @@ use crate::{
         Agent, AgentConfig, AgentFolder, AgentLimits, AllowAll, Approve, Mode,
         config::{AgentServer, Input, InputValues, Origin, Overrides},
     },
-    upstream::{ServerConfig, Transport},
+    upstream::{ServerConfig, Transport, Upstreams},
 };
 
 /// What to do with agents.
@@ -115,16 +115,17 @@ async fn run(arguments: RunArguments, options: &Options) -> Result<ExitCode, Pro
     if folder.origin == Origin::Hub && !arguments.yes {
         confirm_stranger(&folder.name, &config, &keyboard).await?;
     }
-    config.policy = Arc::new(options.policy()?);
     add_servers(&mut config, options.servers()?);
+    let servers = config.servers.iter();
+    let names: Vec<&str> = servers.map(|server| server.config.name.as_str()).collect();
+    config.policy = Arc::new(options.policy(&names)?);
     let approval: Arc<dyn Approve> = if arguments.yes {
         Arc::new(AllowAll)
     } else {
         Arc::new(Consent::new(keyboard.clone()))
     };
-    let mut settings = options.settings()?;
-    // They are the agent's, like the others.
-    settings.upstreams = Arc::default();
+    // Those of --mcp-config are the agent's, like the others.
+    let settings = options.settings_with(Upstreams::default());
     let (mode, limits) = (arguments.mode(), arguments.limits());
     let mut agent = Agent::start(config, mode, limits, approval, settings).await?;
     screen.greet(&folder.name, &agent);
@@ -188,7 +189,9 @@ async fn confirm_stranger(
             Ok(Transport::Stdio {
                 command, arguments, ..
             }) => format!("the program {command} {}", arguments.join(" ")),
-            Ok(Transport::Http { url, .. }) => format!("the server at {url}"),
+            Ok(Transport::Http { url, .. } | Transport::Sse { url, .. }) => {
+                format!("the server at {url}")
+            }
             Err(reason) => reason.clone(),
         };
         eprintln!("  {}: {}", server.config.name, screen::plain(&what));
