@@ -62,6 +62,16 @@ enum Command {
     Doctor,
 }
 
+impl CommandLine {
+    /// What the flags, or the environment variables in their place, say of a server.
+    ///
+    /// # Errors
+    /// When the configuration of other servers can't be read.
+    pub fn settings(&self) -> Result<crate::server::Settings, Problem> {
+        self.options.settings()
+    }
+}
+
 /// Runs the command. Problems are told on standard error.
 #[must_use]
 pub fn execute(command_line: CommandLine) -> ExitCode {
