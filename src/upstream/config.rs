@@ -30,6 +30,9 @@ const LONGEST_NAME: usize = 100;
 /// A larger configuration is not one (bytes).
 const LARGEST: u64 = 4 << 20;
 
+/// Servers as they stand there by their names, or what is wrong with one.
+pub(super) type Entries = Vec<(String, Result<Value, String>)>;
+
 /// What is wrong with a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -163,7 +166,7 @@ impl Config {
 ///
 /// # Errors
 /// When it is not JSON, or has no servers.
-pub(super) fn entries(text: &str) -> Result<Vec<(String, Result<Value, String>)>, String> {
+pub(super) fn entries(text: &str) -> Result<Entries, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let parsed = parse_to_ast(text, &CollectOptions::default(), &options());
     let parsed = parsed.map_err(|error| format!("not JSON: {error}"))?;
@@ -171,7 +174,7 @@ pub(super) fn entries(text: &str) -> Result<Vec<(String, Result<Value, String>)>
         return Err(format!("not a configuration of servers: {SHAPE}"));
     };
     let servers = servers_of(text, &root)?;
-    let mut entries: Vec<(String, Result<Value, String>)> = Vec::new();
+    let mut entries = Entries::new();
     for property in &servers.properties {
         let name = property.name.as_str();
         let line = line_of(text, property);

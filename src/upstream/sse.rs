@@ -4,7 +4,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream::BoxStream};
-use http::{StatusCode, header};
+use http::header;
 use reqwest::Url;
 use rmcp::{
     RoleClient,
@@ -150,7 +150,7 @@ impl Post {
 
 fn checked(response: reqwest::Response) -> Result<reqwest::Response, HttpError> {
     let status = response.status();
-    if status.is_success() && status != StatusCode::RESET_CONTENT {
+    if status.is_success() {
         return Ok(response);
     }
     let retry_after = response.headers().get(header::RETRY_AFTER);

@@ -1,14 +1,11 @@
 //! What clients write in their own way, as callgate writes it.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use serde_json::{Map, Value, json};
 
 use super::sources::{Dialect, Source};
-use crate::upstream::config;
-
-/// The servers of a configuration as they stand there, or what is wrong with one.
-pub(super) type Entries = Vec<(String, Result<Value, String>)>;
+use crate::upstream::config::{self, Entries};
 
 /// The folder that a project's file means by this.
 const FOLDER: &str = "${workspaceFolder}";
@@ -111,14 +108,14 @@ fn translate_codex(entry: &mut Map<String, Value>) {
             format!("Bearer ${{{name}}}"),
         );
     }
-    for (key, thousandths) in [("startup_timeout_sec", 1000.0), ("startup_timeout_ms", 1.0)] {
+    for (key, seconds) in [("startup_timeout_sec", 1.0), ("startup_timeout_ms", 0.001)] {
         let Some(given) = entry.get(key).and_then(Value::as_f64) else {
             continue;
         };
         entry.shift_remove(key);
-        let milliseconds = std::time::Duration::try_from_secs_f64(given * thousandths / 1000.0);
-        let milliseconds = milliseconds.unwrap_or_default().as_millis();
-        entry.insert("startTimeoutMs".to_owned(), json!(milliseconds as u64));
+        let timeout = Duration::try_from_secs_f64(given * seconds).unwrap_or(Duration::MAX);
+        let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        entry.insert("startTimeoutMs".to_owned(), json!(milliseconds));
     }
 }
 
@@ -151,7 +148,7 @@ fn with_braces(text: &str) -> String {
         if name.is_empty() || name.starts_with(|of: char| of.is_ascii_digit()) {
             braced.push_str(part);
         } else {
-            braced.push_str(&format!("{{{name}}}{rest}"));
+            braced.extend(["{", name, "}", rest]);
         }
     }
     braced

@@ -7,10 +7,9 @@ use std::{fs, path::Path};
 
 use serde_json::{Map, Value, json};
 
-use self::dialects::Entries;
 pub use self::sources::{Dialect, Source, sources};
 use super::{
-    config,
+    config::{self, Entries},
     entry::{self, Entry},
 };
 
