@@ -32,7 +32,7 @@ fn folders_of_tiny_agents_load_unchanged() {
         ("python", &*http.origin, 1),
         ("javascript", &*http.origin, 2),
         ("comments", "", 1),
-        ("prompts", "", 1),
+        ("prompts", "", 0),
         ("http", &*http.origin, 1),
         ("sse", &*sse.origin, 1),
         ("clash", "", 2),
@@ -106,7 +106,7 @@ fn the_prompt_is_the_system_message_first_and_unchanged() {
 fn inputs_are_substituted_and_never_shown() {
     let http = Listening::start("current", "real.py");
     let model = ScriptedModel::start(&json!([
-        support::agents::code("environment()"), {"expect": {"last message contains": "TOKEN"}, "text": "Done."}
+        support::agents::code("mcp.real.environment()"), {"expect": {"last message contains": "TOKEN"}, "text": "Done."}
     ]));
     let folder = Folder::fixture("inputs", &model.url, &http.origin);
     let values = [("MODEL_KEY", "k-161803"), ("TOKEN", "t-271828")];
