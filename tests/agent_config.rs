@@ -37,7 +37,7 @@ fn folders_of_tiny_agents_load_unchanged() {
         ("sse", &*sse.origin, 1),
         ("clash", "", 2),
         ("odd_tools", "", 1),
-        ("both", "", 1),
+        ("both", "", 0),
     ] {
         let model = ScriptedModel::start(&json!([{"text": "Loaded."}]));
         let folder = Folder::fixture(name, &model.url, origin);

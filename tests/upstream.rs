@@ -291,10 +291,7 @@ fn a_changed_list_of_tools_is_followed() {
     let code =
         "import time\nbefore = 'grown' in dir(mcp.calc)\nmcp.calc.grow()\ntime.sleep(1)\nbefore";
     assert_eq!(value(&mut client, code), false);
-    assert_eq!(
-        value(&mut client, "mcp.calc.grown('new')"),
-        json!({"result": "new"})
-    );
+    assert_eq!(value(&mut client, "mcp.calc.grown('new')"), "new");
 }
 
 #[test]
