@@ -12,7 +12,9 @@ use support::{Client, structured, text, tool};
 
 /// Short, so that the programs which run into them do so soon; not so short that a busy machine makes
 /// others run into them.
-const LIMITS: [&str; 8] = [
+const LIMITS: [&str; 10] = [
+    "--callbacks",
+    "notify",
     "--cpu-timeout",
     "2s",
     "--run-timeout",

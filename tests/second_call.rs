@@ -411,8 +411,8 @@ fn a_run_that_has_no_room_to_wait_goes_on_and_is_told_why_each_time() {
 
 #[test]
 fn resumed_and_new_runs_never_wait_for_each_other_for_ever() {
-    // One slot and room for one that waits: two runs that are resumed and a new one want the slot at once.
-    let mut client = start_with(&["--max-runs", "1", "--max-suspended-runs", "1"]);
+    // One slot and room for two that wait: two runs that are resumed and a new one want the slot at once.
+    let mut client = start_with(&["--max-runs", "1", "--max-suspended-runs", "2"]);
     let resumption = |result: &Value| {
         let answers = answers(&pending(result), |_| json!(1));
         json!({"name": "resume_python_code", "arguments": {"handle": handle(result), "results": answers}})

@@ -119,6 +119,15 @@ fn calls_run_in_parallel() {
 }
 
 #[test]
+fn a_list_arrives_as_a_list_though_its_server_wraps_it() {
+    let script = format!("{SERVERS}/shop.py");
+    let shop = json!({"command": python("current"), "args": [script, "crm"]});
+    let mut client = Config::new(json!({"crm": shop})).client(&[]);
+    let code = "[of['city'] for of in mcp.crm.customers(plan='gold')][:2]";
+    assert_eq!(value(&mut client, code), json!(["Oslo", "Lima"]));
+}
+
+#[test]
 fn images_and_resources_arrive_as_usable_values() {
     let config = Config::new(json!({"art": real()}));
     let mut client = config.client(&[]);
@@ -282,10 +291,7 @@ fn a_changed_list_of_tools_is_followed() {
     let code =
         "import time\nbefore = 'grown' in dir(mcp.calc)\nmcp.calc.grow()\ntime.sleep(1)\nbefore";
     assert_eq!(value(&mut client, code), false);
-    assert_eq!(
-        value(&mut client, "mcp.calc.grown('new')"),
-        json!({"result": "new"})
-    );
+    assert_eq!(value(&mut client, "mcp.calc.grown('new')"), "new");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod agent;
 mod doctor;
 mod http;
 mod image;
@@ -54,8 +55,21 @@ enum Command {
     /// The other MCP servers that code may call: list them, import them from desktop clients
     #[command(subcommand)]
     Mcp(mcp::McpCommand),
+    /// The tiny agent: a model that writes Python, and the tools of MCP servers that it calls
+    #[command(subcommand)]
+    Agent(agent::AgentCommand),
     /// Say what is installed, what is missing, and what to do about it
     Doctor,
+}
+
+impl CommandLine {
+    /// What the flags, or the environment variables in their place, say of a server.
+    ///
+    /// # Errors
+    /// When the configuration of other servers can't be read.
+    pub fn settings(&self) -> Result<crate::server::Settings, Problem> {
+        self.options.settings()
+    }
 }
 
 /// Runs the command. Problems are told on standard error.
@@ -74,6 +88,7 @@ pub fn execute(command_line: CommandLine) -> ExitCode {
         Command::Run(arguments) => run::execute(arguments, &options),
         Command::Image(command) => image::execute(command, &options),
         Command::Mcp(command) => mcp::execute(command, &options),
+        Command::Agent(command) => agent::execute(command, &options),
         Command::Doctor => Ok(doctor::execute(&options)),
     };
     result.unwrap_or_else(|error| {

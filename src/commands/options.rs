@@ -11,7 +11,7 @@ use crate::{
     image::{DEFAULT_NAME, Recipe, Store},
     sandbox::{Budget, Capacity, LEAST_MEMORY, Limits},
     server::{Callbacks, ReturnMode, Settings, SuspendedLimits},
-    upstream::{Config, Policy, Upstreams},
+    upstream::{Config, Policy, ServerConfig, Upstreams},
 };
 
 /// What the operator may set.
@@ -183,13 +183,18 @@ impl Options {
     /// # Errors
     /// When the configuration of other servers can't be read.
     pub fn settings(&self) -> Result<Settings, Problem> {
+        Ok(self.settings_with(self.upstreams()?))
+    }
+
+    /// The settings of a server with these upstreams.
+    #[must_use]
+    pub fn settings_with(&self, upstreams: Upstreams) -> Settings {
         let memory = self
             .max_total_memory
             .unwrap_or_else(Budget::half_of_machine);
         let suspended = self.max_suspended_runs;
-        let upstreams = Arc::new(self.upstreams()?);
-        Ok(Settings {
-            upstreams,
+        Settings {
+            upstreams: Arc::new(upstreams),
             limits: Limits {
                 memory: self.max_memory,
                 cpu: self.cpu_timeout,
@@ -223,7 +228,7 @@ impl Options {
             callbacks: self.callbacks,
             recipe: self.recipe(&self.image),
             cache: self.cache(),
-        })
+        }
     }
 
     /// The servers that code may call, of which none is started yet.
@@ -239,6 +244,23 @@ impl Options {
         let config = Config::read(path)?;
         let policy = Policy::of_servers(&self.allowed, &self.denied, &config.names())?;
         Ok(Upstreams::new(config, &Arc::new(policy)))
+    }
+
+    /// How the servers of --mcp-config are reached.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn servers(&self) -> Result<Vec<ServerConfig>, Problem> {
+        let config = self.mcp_config.as_deref().map(Config::read).transpose()?;
+        Ok(config.unwrap_or_default().servers)
+    }
+
+    /// Which tools of these servers may be used.
+    ///
+    /// # Errors
+    /// When a pattern can't be read, or can match nothing.
+    pub fn policy(&self, servers: &[&str]) -> Result<Policy, Problem> {
+        Ok(Policy::of_servers(&self.allowed, &self.denied, servers)?)
     }
 
     /// Whether there is a configuration of other servers.

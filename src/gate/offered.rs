@@ -42,10 +42,8 @@ pub enum OfferError {
         /// The name.
         name: String,
     },
-    /// `parameters` is not a JSON schema, or one that would take too much to check.
-    #[error(
-        "available_tools[{index}] (`{name}`): `parameters` is not a JSON schema that can be checked: {reason}"
-    )]
+    /// `parameters` is not a JSON schema.
+    #[error("available_tools[{index}] (`{name}`): `parameters` is not a JSON schema: {reason}")]
     BadSchema {
         /// Which entry.
         index: usize,
@@ -226,13 +224,13 @@ impl OfferedTools {
         };
         let schema = match entry.parameters {
             None => None,
-            Some(parameters) => Some(Schema::compile(&Value::Object(parameters)).map_err(
-                |reason| OfferError::BadSchema {
+            Some(parameters) => Schema::compile(&Value::Object(parameters)).map_err(|reason| {
+                OfferError::BadSchema {
                     index,
                     name: bounded(&entry.name),
                     reason,
-                },
-            )?),
+                }
+            })?,
         };
         match self.by_name.entry(entry.name.clone()) {
             hash_map::Entry::Occupied(_) => {

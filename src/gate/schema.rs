@@ -54,38 +54,46 @@ pub(super) enum Verdict<'a> {
 }
 
 impl Schema {
-    /// Compiles a schema, or finds it among those of earlier runs.
+    /// Compiles a schema, or finds it among those of earlier runs; `None` for one that can't be checked in
+    /// bounded time.
     ///
     /// # Errors
-    /// When it is none, or one that can't be checked in bounded time.
-    pub(super) fn compile(schema: &Value) -> Result<Arc<Self>, String> {
-        static CACHE: LazyLock<Mutex<HashMap<String, Arc<Schema>>>> = LazyLock::new(Mutex::default);
+    /// When it is no schema.
+    pub(super) fn compile(schema: &Value) -> Result<Option<Arc<Self>>, String> {
+        static CACHE: LazyLock<Mutex<HashMap<String, Option<Arc<Schema>>>>> =
+            LazyLock::new(Mutex::default);
         let text = schema.to_string();
         let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = cache().get(&text) {
-            return Ok(Arc::clone(known));
+            return Ok(known.clone());
         }
-        let compiled = Arc::new(Self::build(schema)?);
+        let compiled = Self::build(schema)?.map(Arc::new);
         let mut cache = cache();
         if cache.len() >= CACHED_SCHEMAS {
             cache.clear();
         }
         if text.len() <= LARGEST_CACHED {
-            cache.insert(text, Arc::clone(&compiled));
+            cache.insert(text, compiled.clone());
         }
         Ok(compiled)
     }
 
-    fn build(schema: &Value) -> Result<Self, String> {
-        let unfolding = unfolding::measure(schema)?;
+    fn build(schema: &Value) -> Result<Option<Self>, String> {
+        let unfolding = match unfolding::measure(schema) {
+            Ok(unfolding) => unfolding,
+            Err(reason) => {
+                tracing::warn!("arguments of a tool are not checked against its schema: {reason}");
+                return Ok(None);
+            }
+        };
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT);
         let options = jsonschema::options().with_pattern_options(patterns);
         let validator = on_deep_stack(unfolding.height, || options.build(schema))?;
         let validator = validator.map_err(|error| bounded(&error.to_string()))?;
-        Ok(Self {
+        Ok(Some(Self {
             validator,
             unfolding,
-        })
+        }))
     }
 
     /// Checks a value.

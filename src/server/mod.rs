@@ -11,6 +11,7 @@ mod dispatch;
 mod elicit;
 mod handler;
 pub mod http;
+mod in_process;
 mod lines;
 mod link;
 mod live;
@@ -34,6 +35,7 @@ mod waiting;
 pub use self::{
     admission::AdmissionLimits,
     handler::Callgate,
+    in_process::{ClientEnd, connect as connect_in_process},
     outcome::{Pieces, RunOutcome, value_text},
     schema::{CALLBACKS_EXTENSION, RUN_PYTHON_CODE},
     service::Service,

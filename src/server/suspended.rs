@@ -202,7 +202,8 @@ impl SuspendedRuns {
     fn full(&self, is_crowded: bool, memory: u64) -> String {
         if is_crowded {
             return format!(
-                "{} runs of others wait for the results of tool calls, and more may not (--max-suspended-runs)",
+                "{} runs wait for the results of tool calls or for their turn to go on, and more may not \
+                 (--max-suspended-runs)",
                 self.limits.runs
             );
         }

@@ -18,6 +18,7 @@ mod process;
 mod secrets;
 mod server;
 mod sse;
+mod wrapped;
 
 use std::{sync::Arc, time::Duration};
 

@@ -28,6 +28,7 @@ use super::{
     listing::Listing,
     policy::Policy,
     secrets::Secrets,
+    wrapped,
 };
 
 /// How long a server may take to start: the first time, package runners download it.
@@ -215,7 +216,9 @@ impl Server {
         let mut call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         *call.meta_mut() = Some(meta);
         match up.peer.call_tool_once(call).await {
-            Ok(CallToolResponse::Complete(result)) => Ok(result),
+            Ok(CallToolResponse::Complete(result)) => {
+                Ok(wrapped::unwrapped(up.listing().tool(tool), result))
+            }
             Ok(_) => Err(CallError::Failed(
                 "the tool asks for something in between, and nobody is there to answer it"
                     .to_owned(),

@@ -1,0 +1,225 @@
+//! `callgate agent`: the tiny agent in a terminal, in a pipe, or as a stream of JSON.
+
+mod chat;
+mod consent;
+mod highlight;
+mod keyboard;
+mod screen;
+
+use std::{io::IsTerminal as _, process::ExitCode, sync::Arc, time::Duration};
+
+use clap::{Args, Subcommand};
+
+use self::{consent::Consent, keyboard::Keyboard, screen::Screen};
+use super::{Options, Problem, options::duration};
+use crate::{
+    agent::{
+        Agent, AgentConfig, AgentFolder, AgentLimits, AllowAll, Approve, Mode,
+        config::{AgentServer, Input, InputValues, Origin, Overrides},
+    },
+    upstream::{ServerConfig, Transport, Upstreams},
+};
+
+/// What to do with agents.
+#[derive(Debug, Subcommand)]
+pub enum AgentCommand {
+    /// Run an agent: a folder with agent.json, such a file, or a name of the Hub's tiny-agents collection
+    Run(RunArguments),
+}
+
+/// Which agent, and how.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// The folder with agent.json, the file itself, or a name like julien-c/flux-schnell-generator
+    #[arg(value_name = "PATH")]
+    path: String,
+    /// Work on this task and print the answer, instead of a chat; `-` reads the task from standard input
+    #[arg(long, short, value_name = "TEXT", allow_hyphen_values = true)]
+    prompt: Option<String>,
+    /// Write what happens as JSON, an event a line
+    #[arg(long)]
+    json: bool,
+    /// Do not ask before tools with side effects are called, nor before an agent from the Hub is started
+    #[arg(long, short)]
+    yes: bool,
+    /// Give the model the tools one by one, instead of Python that calls them
+    #[arg(long, conflicts_with = "both")]
+    direct: bool,
+    /// Give the model both the tools and Python
+    #[arg(long)]
+    both: bool,
+    /// How often the model is asked for one task
+    #[arg(long, value_name = "N", default_value_t = AgentLimits::default().turns as u64, value_parser = clap::value_parser!(u64).range(1..))]
+    max_turns: u64,
+    /// Characters of a result that the model reads
+    #[arg(long, value_name = "N", default_value_t = AgentLimits::default().result as u64, value_parser = clap::value_parser!(u64).range(100..))]
+    max_result_chars: u64,
+    /// How long the model may say nothing
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    model_timeout: Duration,
+    /// Another model than that of agent.json
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Another provider of Hugging Face's router
+    #[arg(long, value_name = "NAME", conflicts_with = "endpoint_url")]
+    provider: Option<String>,
+    /// Another endpoint, like http://localhost:8080/v1
+    #[arg(long, value_name = "URL")]
+    endpoint_url: Option<String>,
+}
+
+impl RunArguments {
+    fn mode(&self) -> Mode {
+        match (self.direct, self.both) {
+            (true, _) => Mode::Direct,
+            (_, true) => Mode::Both,
+            _ => Mode::Code,
+        }
+    }
+
+    fn limits(&self) -> AgentLimits {
+        AgentLimits {
+            turns: usize::try_from(self.max_turns).unwrap_or(usize::MAX),
+            result: usize::try_from(self.max_result_chars).unwrap_or(usize::MAX),
+            stall: self.model_timeout,
+        }
+    }
+}
+
+/// Does it.
+pub(super) fn execute(command: AgentCommand, options: &Options) -> Result<ExitCode, Problem> {
+    let AgentCommand::Run(arguments) = command;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(run(arguments, options));
+    // The thread that reads the keyboard may be in the middle of a read: don't wait for it.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn run(arguments: RunArguments, options: &Options) -> Result<ExitCode, Problem> {
+    let keyboard = Keyboard::start(std::io::stdin().is_terminal())?;
+    let screen = Screen::new(arguments.json, arguments.prompt.is_some());
+    let folder = AgentFolder::load(&arguments.path).await?;
+    for remark in folder.remarks() {
+        screen.remark(&remark);
+    }
+    let values = ask_inputs(&folder.inputs(), &keyboard, &screen).await?;
+    let overrides = Overrides {
+        model: arguments.model.clone(),
+        provider: arguments.provider.clone(),
+        endpoint_url: arguments.endpoint_url.clone(),
+    };
+    let mut config = folder.configure(&values, &overrides)?;
+    if folder.origin == Origin::Hub && !arguments.yes {
+        confirm_stranger(&folder.name, &config, &keyboard).await?;
+    }
+    add_servers(&mut config, options.servers()?);
+    let servers = config.servers.iter();
+    let names: Vec<&str> = servers.map(|server| server.config.name.as_str()).collect();
+    config.policy = Arc::new(options.policy(&names)?);
+    let approval: Arc<dyn Approve> = if arguments.yes {
+        Arc::new(AllowAll)
+    } else {
+        Arc::new(Consent::new(keyboard.clone()))
+    };
+    // Those of --mcp-config are the agent's, like the others.
+    let settings = options.settings_with(Upstreams::default());
+    let (mode, limits) = (arguments.mode(), arguments.limits());
+    let mut agent = Agent::start(config, mode, limits, approval, settings).await?;
+    screen.greet(&folder.name, &agent);
+    let ended = match arguments.prompt {
+        Some(prompt) => {
+            let task = task(prompt)?;
+            chat::one(&mut agent, &task, &screen).await
+        }
+        None => chat::many(&mut agent, &keyboard, &screen).await,
+    };
+    agent.close().await;
+    ended
+}
+
+fn task(prompt: String) -> Result<String, Problem> {
+    if prompt == "-" {
+        return Ok(std::io::read_to_string(std::io::stdin())?);
+    }
+    Ok(prompt)
+}
+
+/// Asks for what the configuration wants to know. An empty answer means the environment variable of that name.
+async fn ask_inputs(
+    inputs: &[Input],
+    keyboard: &Keyboard,
+    screen: &Screen,
+) -> Result<InputValues, Problem> {
+    let mut values = InputValues::default();
+    for input in inputs {
+        let variable = input.variable();
+        let mut value = String::new();
+        if keyboard.has_person() {
+            let what = input.description.as_deref().unwrap_or(&input.id);
+            let question = format!("{what} [empty: the environment's {variable}]: ");
+            let said = keyboard.ask(&question, input.password).await;
+            value = said.ok_or("nothing was started")?.trim().to_owned();
+        }
+        if value.is_empty() {
+            value = std::env::var(&variable).unwrap_or_default();
+        }
+        if value.is_empty() {
+            screen.remark(&format!(
+                "the input `{}` is empty; set the environment variable {variable}",
+                input.id
+            ));
+        }
+        values.set(input, value);
+    }
+    Ok(values)
+}
+
+/// What somebody else wrote starts programs here: the user is to see which.
+async fn confirm_stranger(
+    name: &str,
+    config: &AgentConfig,
+    keyboard: &Keyboard,
+) -> Result<(), Problem> {
+    eprintln!("The agent {name} of the Hub wants to use:");
+    for server in &config.servers {
+        let what = match &server.config.transport {
+            Ok(Transport::Stdio {
+                command, arguments, ..
+            }) => format!("the program {command} {}", arguments.join(" ")),
+            Ok(Transport::Http { url, .. } | Transport::Sse { url, .. }) => {
+                format!("the server at {url}")
+            }
+            Err(reason) => reason.clone(),
+        };
+        eprintln!("  {}: {}", server.config.name, screen::plain(&what));
+    }
+    eprintln!("  the model: {:?}", config.endpoint);
+    if !keyboard.has_person() {
+        return Err("nobody is there to ask whether that is fine; --yes says so".into());
+    }
+    let said = keyboard.ask("Start it? [y/N] ", false).await;
+    match said.as_deref().map(str::trim) {
+        Some("y" | "Y" | "yes") => Ok(()),
+        _ => Err("nothing was started".into()),
+    }
+}
+
+/// Adds servers of --mcp-config; a name that the agent has already gets a number.
+fn add_servers(config: &mut AgentConfig, servers: Vec<ServerConfig>) {
+    for mut server in servers {
+        let is_taken = |name: &str| config.servers.iter().any(|known| known.config.name == name);
+        let mut number = 2;
+        let name = server.name.clone();
+        while is_taken(&server.name) {
+            server.name = format!("{name}_{number}");
+            number += 1;
+        }
+        config.servers.push(AgentServer {
+            config: server,
+            allowed_tools: None,
+        });
+    }
+}
