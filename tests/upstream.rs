@@ -330,6 +330,7 @@ fn misbehaving_servers_give_clear_errors_and_harm_nothing() {
     let config = Config::new(json!({
         "exits": secretive(bad("exits")), "garbage": quick("garbage"), "endless": quick("one endless line"), "mute": quick("mute"),
         "huge": bad("100 MB"), "silent": bad("never answers"), "back": bad("asks back"), "dies": bad("dies of each call"),
+        "values": bad("many values"),
         "greets": bad("greets"), "storm": bad("storms"), "flood": bad("floods its log"), "missing": {"command": "/no/such"},
         "unset": {"command": "x", "env": {"A": "${NO_SUCH_VARIABLE_HERE}"}}, "deep": bad("nests deeply"),
         "nowhere": {"command": "true", "cwd": "/no/such/folder"}, "senseless": {"command": "x", "args": "y"},
@@ -347,6 +348,7 @@ fn misbehaving_servers_give_clear_errors_and_harm_nothing() {
         ("deep", "its answer is no MCP message"),
         ("nowhere", "there is no folder `/no/such/folder` (`cwd`)"),
         ("senseless", "`args` has to be a list of texts, not a text"),
+        ("values", "more than 2000000 JSON values"),
         ("silent", "Tool call timeout: call"),
         ("dies", "broke during the call"),
         ("missing", "`/no/such` can't be started: No such file"),

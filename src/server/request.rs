@@ -246,6 +246,11 @@ impl<'a> Request<'a> {
     /// Gives the run out of the hand until the client comes back; where that can't be, its calls fail and it
     /// goes on.
     fn suspend(&self, mut run: ActiveRun) -> Result<Reply, Box<ActiveRun>> {
+        // A request that continues a run may come from a client that can't be asked any more.
+        if let Road::Refuse(reason) = run.link.road() {
+            run.gate.batch().refuse(reason);
+            return Err(Box::new(run));
+        }
         let elicits = run.link.road() == Road::Elicit;
         run.rounds += 1;
         if elicits && run.rounds > elicit::ROUNDS {

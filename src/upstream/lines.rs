@@ -3,7 +3,7 @@
 //! rmcp has such a transport too. But it drops a line that is too long without a word, and the call that it would have
 //! answered waits until its timeout.
 
-use std::io;
+use std::{io, sync::Arc, time::Duration};
 
 use rmcp::{
     RoleClient,
@@ -14,8 +14,9 @@ use rmcp::{
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     process::{ChildStdin, ChildStdout},
-    sync::mpsc,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
 };
+use tokio_util::sync::CancellationToken;
 
 /// A longer line is dropped (bytes).
 pub(super) const LONGEST_LINE: usize = 64 << 20;
@@ -26,26 +27,48 @@ pub(super) const KEPT: usize = 4 << 10;
 /// Lines that are no messages, after which a server is taken for something else.
 const GARBAGE: usize = 1000;
 
-/// Messages that wait to be written or handled.
-pub(super) const QUEUE: usize = 64;
+/// Messages that wait to be written.
+const WRITE_QUEUE: usize = 64;
+
+/// Messages that wait to be handled; one may be large.
+pub(super) const QUEUE: usize = 4;
+
+/// KiB that may wait to be written: a server that does not read would have them all for ever.
+const WAITING: usize = 64 << 10;
+
+/// Whoever does not read for so long reads no more.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// JSON values that a message may have: each is some hundred bytes once it is read.
+const MOST_VALUES: usize = 2_000_000;
 
 /// The client's end of the pipes.
 pub struct Lines {
     incoming: mpsc::Receiver<RxJsonRpcMessage<RoleClient>>,
-    outgoing: Option<mpsc::Sender<Vec<u8>>>,
+    outgoing: Option<mpsc::Sender<Written>>,
+    room: Arc<Semaphore>,
 }
+
+/// A line, and its share of what may wait.
+type Written = (Vec<u8>, OwnedSemaphorePermit);
 
 impl Lines {
     /// Takes the pipes of the server `name`.
     #[must_use]
     pub fn new(name: &str, input: ChildStdin, output: ChildStdout) -> Self {
-        let (outgoing, queue) = mpsc::channel(QUEUE);
+        let (outgoing, queue) = mpsc::channel(WRITE_QUEUE);
         let (messages, incoming) = mpsc::channel(QUEUE);
-        tokio::spawn(write(input, queue));
-        tokio::spawn(read(name.to_owned(), BufReader::new(output), messages));
+        let stalled = CancellationToken::new();
+        tokio::spawn(write(name.to_owned(), input, queue, stalled.clone()));
+        let reading = read(name.to_owned(), BufReader::new(output), messages);
+        // Without its reader the connection counts as closed, and the server is started again.
+        tokio::spawn(async move {
+            stalled.run_until_cancelled(reading).await;
+        });
         Self {
             incoming,
             outgoing: Some(outgoing),
+            room: Arc::new(Semaphore::new(WAITING)),
         }
     }
 }
@@ -58,12 +81,17 @@ impl Transport<RoleClient> for Lines {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let outgoing = self.outgoing.clone();
+        let room = Arc::clone(&self.room);
         async move {
             let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the server has gone away");
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
             let outgoing = outgoing.ok_or_else(closed)?;
-            outgoing.send(line).await.map_err(|_| closed())
+            let share = line.len().div_ceil(1 << 10).min(WAITING);
+            let share = room.try_acquire_many_owned(u32::try_from(share).unwrap_or(u32::MAX));
+            let share = share
+                .map_err(|_| io::Error::other("the server does not read what is sent to it"))?;
+            outgoing.send((line, share)).await.map_err(|_| closed())
         }
     }
 
@@ -78,10 +106,21 @@ impl Transport<RoleClient> for Lines {
     }
 }
 
-async fn write(mut input: ChildStdin, mut queue: mpsc::Receiver<Vec<u8>>) {
-    while let Some(line) = queue.recv().await {
-        if input.write_all(&line).await.is_err() || input.flush().await.is_err() {
-            return;
+async fn write(
+    name: String,
+    mut input: ChildStdin,
+    mut queue: mpsc::Receiver<Written>,
+    stalled: CancellationToken,
+) {
+    while let Some((line, _share)) = queue.recv().await {
+        let writing = async { input.write_all(&line).await.is_ok() && input.flush().await.is_ok() };
+        match tokio::time::timeout(READ_TIMEOUT, writing).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(_) => {
+                tracing::warn!(server = %name, "it does not read what is sent to it; it is given up");
+                return stalled.cancel();
+            }
         }
     }
 }
@@ -165,6 +204,9 @@ fn whole_or_ends(mut line: Vec<u8>, tail: Vec<u8>, length: usize) -> Line {
 
 /// Reads a message. An answer that can't be read is an error for whoever waits for it.
 pub(super) fn message(name: &str, text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    if values(text) > MOST_VALUES {
+        return too_many(name, text);
+    }
     let error = match serde_json::from_slice(text) {
         Ok(message) => return Some(message),
         Err(error) => error,
@@ -183,6 +225,23 @@ pub(super) fn message(name: &str, text: &[u8]) -> Option<RxJsonRpcMessage<RoleCl
         tracing::warn!(server = %name, "an answer is no MCP message ({kind:?} error at byte {place})");
     }
     refusal
+}
+
+/// How many values there are in a JSON text, about.
+fn values(text: &[u8]) -> usize {
+    let begins_one = |byte: &&u8| matches!(**byte, b',' | b'[' | b'{');
+    text.iter().filter(begins_one).count()
+}
+
+/// What the request is answered with whose answer would be huge once it is read.
+fn too_many(name: &str, text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    tracing::warn!(server = %name, "a message of too many JSON values was dropped");
+    let mut ends = text[..text.len().min(KEPT)].to_vec();
+    ends.extend_from_slice(&text[text.len().saturating_sub(KEPT)..]);
+    refusal(
+        &ends,
+        &format!("its answer has more than {MOST_VALUES} JSON values"),
+    )
 }
 
 /// What the request is answered with whose answer is too long.
