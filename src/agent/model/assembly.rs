@@ -4,60 +4,12 @@
 //! some send a call whole. A new call begins where the index is new, or where a used one comes with another id or
 //! with a name after arguments.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     ModelError,
     message::{Function, FunctionKind, Message, ToolCall, Usage},
 };
-
-/// One chunk of a stream, or a whole answer of a server that doesn't stream.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Chunk {
-    #[serde(default)]
-    choices: Vec<Choice>,
-    #[serde(default)]
-    usage: Option<Usage>,
-    #[serde(default)]
-    error: Option<Value>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Choice {
-    #[serde(default, alias = "message")]
-    delta: Option<Delta>,
-    #[serde(default)]
-    finish_reason: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Delta {
-    #[serde(default)]
-    content: Option<Value>,
-    #[serde(default, alias = "reasoning")]
-    reasoning_content: Option<Value>,
-    #[serde(default)]
-    tool_calls: Option<Vec<Fragment>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Fragment {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    function: Option<FunctionFragment>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct FunctionFragment {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    arguments: Option<Value>,
-}
 
 /// Something of an answer that can be shown at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +19,9 @@ pub enum Delivery {
     /// Some thoughts.
     Reasoning(String),
 }
+
+/// Calls of one answer; a model that makes more has lost its way.
+const MOST_CALLS: usize = 1000;
 
 /// An answer under way.
 #[derive(Debug, Default)]
@@ -97,34 +52,38 @@ pub struct Answer {
 }
 
 impl Assembly {
-    /// Adds a chunk; returns what it brought to show.
+    /// Adds a chunk, or a whole answer of a server that does not stream; returns what it brought to show. What a
+    /// server adds of its own, or leaves out, does no harm.
     ///
     /// # Errors
     /// When the chunk tells of an error.
-    pub(super) fn add(&mut self, chunk: Chunk) -> Result<Vec<Delivery>, ModelError> {
-        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(ModelError::InStream(super::failure::message_of(&error)));
+    pub(super) fn add(&mut self, chunk: &Value) -> Result<Vec<Delivery>, ModelError> {
+        if let Some(error) = chunk.get("error").filter(|error| tells(error)) {
+            return Err(ModelError::InStream(super::failure::message_of(error)));
         }
-        self.usage = chunk.usage.or(self.usage);
+        self.usage = chunk.get("usage").and_then(usage).or(self.usage);
+        let Some(choice) = chunk.pointer("/choices/0") else {
+            return Ok(Vec::new());
+        };
+        let reason = choice.get("finish_reason").and_then(Value::as_str);
+        self.finish_reason = reason.map(str::to_owned).or(self.finish_reason.take());
+        let parts = ["delta", "message"].map(|key| choice.get(key));
+        let Some(delta) = parts.into_iter().flatten().find(|part| part.is_object()) else {
+            return Ok(Vec::new());
+        };
         let mut news = Vec::new();
-        for choice in chunk.choices.into_iter().take(1) {
-            self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
-            let Delta {
-                content,
-                reasoning_content,
-                tool_calls,
-            } = choice.delta.unwrap_or_default();
-            if let Some(text) = text_of(reasoning_content) {
-                news.push(Delivery::Reasoning(text));
-            }
-            if let Some(text) = text_of(content) {
-                self.text.push_str(&text);
-                news.push(Delivery::Text(text));
-            }
-            tool_calls
-                .into_iter()
-                .flatten()
-                .for_each(|fragment| self.add_fragment(fragment));
+        let thoughts =
+            ["reasoning_content", "reasoning"].map(|key| delta.get(key).and_then(text_of));
+        if let Some(text) = thoughts.into_iter().flatten().next() {
+            news.push(Delivery::Reasoning(text));
+        }
+        if let Some(text) = delta.get("content").and_then(text_of) {
+            self.text.push_str(&text);
+            news.push(Delivery::Text(text));
+        }
+        let fragments = delta.get("tool_calls").and_then(Value::as_array);
+        for fragment in fragments.into_iter().flatten() {
+            self.add_fragment(fragment)?;
         }
         Ok(news)
     }
@@ -134,27 +93,31 @@ impl Assembly {
         self.finish_reason.is_some()
     }
 
-    fn add_fragment(&mut self, fragment: Fragment) {
-        let Fragment {
-            index,
-            id,
-            function,
-        } = fragment;
-        let FunctionFragment { name, arguments } = function.unwrap_or_default();
-        let id = id.filter(|id| !id.is_empty());
-        let name = name.filter(|name| !name.is_empty());
-        let arguments = match arguments {
+    fn add_fragment(&mut self, fragment: &Value) -> Result<(), ModelError> {
+        let text = |value: Option<&Value>| {
+            let text = value.and_then(Value::as_str).map(str::to_owned);
+            text.filter(|text| !text.is_empty())
+        };
+        let index = fragment.get("index").and_then(Value::as_u64);
+        let id = text(fragment.get("id"));
+        let name = text(fragment.pointer("/function/name"));
+        let arguments = match fragment.pointer("/function/arguments") {
             None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text,
+            Some(Value::String(text)) => text.clone(),
             Some(whole) => whole.to_string(),
         };
         let place = self.place(index, id.as_deref(), name.as_deref());
+        if self.calls.len() > MOST_CALLS {
+            let reason = format!("it calls more than {MOST_CALLS} tools at once");
+            return Err(ModelError::Nonsense(reason));
+        }
         let call = &mut self.calls[place];
         call.id = call.id.take().or(id);
         if call.name.is_empty() {
             call.name = name.unwrap_or_default();
         }
         call.arguments.push_str(&arguments);
+        Ok(())
     }
 
     /// The call that a fragment belongs to, made if need be.
@@ -211,9 +174,9 @@ fn is_whole(arguments: &str) -> bool {
 }
 
 /// A text, which may come in parts.
-fn text_of(content: Option<Value>) -> Option<String> {
-    let text = match content? {
-        Value::String(text) => text,
+fn text_of(content: &Value) -> Option<String> {
+    let text = match content {
+        Value::String(text) => text.clone(),
         Value::Array(parts) => parts
             .iter()
             .filter_map(|part| part.get("text").and_then(Value::as_str))
@@ -223,19 +186,37 @@ fn text_of(content: Option<Value>) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Whether an error says something; some servers always have the key.
+fn tells(error: &Value) -> bool {
+    match error {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    }
+}
+
+/// Tokens, if that is what it has.
+fn usage(usage: &Value) -> Option<Usage> {
+    let count = |key: &str| usage.get(key).and_then(Value::as_u64);
+    let (read, written) = (count("prompt_tokens"), count("completion_tokens"));
+    (read.is_some() || written.is_some()).then(|| Usage {
+        prompt_tokens: read.unwrap_or_default(),
+        completion_tokens: written.unwrap_or_default(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Assembly, Chunk, Message};
+    use super::{Assembly, Message, Usage};
 
     /// The names and arguments of the calls that these fragments make.
     fn calls(fragments: &[Value]) -> Vec<(String, String)> {
         let mut assembly = Assembly::default();
         for fragment in fragments {
             let chunk = json!({"choices": [{"delta": {"tool_calls": [fragment]}}]});
-            let chunk: Chunk = serde_json::from_value(chunk).unwrap();
-            assembly.add(chunk).unwrap();
+            assembly.add(&chunk).unwrap();
         }
         let Message::Assistant { tool_calls, .. } = assembly.finish().message else {
             unreachable!("it is the model's");
@@ -309,5 +290,35 @@ mod tests {
             calls(&[json!({"function": {"name": "one"}})]),
             named(&[("one", "{}")])
         );
+    }
+
+    #[test]
+    fn what_servers_add_or_leave_out_does_no_harm() {
+        let mut assembly = Assembly::default();
+        for chunk in [
+            json!({"choices": null, "usage": null, "error": null}),
+            json!({"choices": [{"delta": null, "finish_reason": false}], "error": ""}),
+            json!({"choices": [{"delta": {"content": "a", "reasoning": "x", "reasoning_content": "x", "tool_calls": null}}]}),
+            json!({"id": 7, "choices": [{"delta": {"content": [{"type": "text", "text": "b"}]}, "message": {"content": "c"}}]}),
+            json!({"choices": [{"delta": {"tool_calls": [{"index": -1, "id": 5, "function": {"name": "t", "arguments": null}}]}}]}),
+            json!({"choices": [], "usage": {"prompt_tokens": 3.5, "completion_tokens": 4, "total": "x"}}),
+            json!([1]),
+        ] {
+            assembly.add(&chunk).unwrap();
+        }
+        let answer = assembly.finish();
+        let expected = Usage {
+            prompt_tokens: 0,
+            completion_tokens: 4,
+        };
+        assert_eq!(answer.usage, Some(expected));
+        let Message::Assistant {
+            content,
+            tool_calls,
+        } = answer.message
+        else {
+            unreachable!("it is the model's");
+        };
+        assert_eq!((content.as_str(), tool_calls.len()), ("ab", 1));
     }
 }

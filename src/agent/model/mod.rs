@@ -150,7 +150,7 @@ impl Model {
         let mut chunks = Chunks::of(response, self.stall);
         let mut assembly = Assembly::default();
         while let Some(chunk) = chunks.next().await? {
-            for delivery in assembly.add(chunk)? {
+            for delivery in assembly.add(&chunk)? {
                 hear(Heard::Delivery(delivery));
             }
         }

@@ -11,9 +11,10 @@ use std::{
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
+use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
-use super::{ModelError, assembly::Chunk, cause, failure};
+use super::{ModelError, cause, failure};
 
 /// An answer is no longer than this (bytes): nobody reads more, and a server may never end.
 const LONGEST: usize = 64 << 20;
@@ -59,7 +60,7 @@ impl Chunks {
     ///
     /// # Errors
     /// When nothing comes for too long, or something that is none.
-    pub(super) async fn next(&mut self) -> Result<Option<Chunk>, ModelError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Value>, ModelError> {
         match &mut self.source {
             Source::Whole(response) => {
                 let Some(response) = response.take() else {
@@ -95,14 +96,14 @@ impl Chunks {
     }
 }
 
-fn chunk(text: &str) -> Result<Chunk, ModelError> {
+fn chunk(text: &str) -> Result<Value, ModelError> {
     serde_json::from_str(text).map_err(|error| {
         let text = failure::bounded(text);
         ModelError::Broken(format!("an event is no chunk ({error}): {text}"))
     })
 }
 
-async fn whole(mut response: reqwest::Response) -> Result<Chunk, ModelError> {
+async fn whole(mut response: reqwest::Response) -> Result<Value, ModelError> {
     let mut body = Vec::new();
     loop {
         let bytes = response.chunk().await;

@@ -31,14 +31,17 @@ enum Worked {
 pub(super) async fn one(
     agent: &mut Agent,
     task: &str,
+    keyboard: &Keyboard,
     screen: &Screen,
 ) -> Result<ExitCode, Problem> {
     let mut signals = Signals::listen()?;
-    Ok(match work(agent, task, screen, &mut signals).await {
-        Worked::Ended(EndReason::TurnLimit | EndReason::ModelError) => ExitCode::FAILURE,
-        Worked::Ended(_) => ExitCode::SUCCESS,
-        Worked::Interrupted => ExitCode::from(INTERRUPTED),
-    })
+    Ok(
+        match work(agent, task, keyboard, screen, &mut signals).await {
+            Worked::Ended(EndReason::TurnLimit | EndReason::ModelError) => ExitCode::FAILURE,
+            Worked::Ended(_) => ExitCode::SUCCESS,
+            Worked::Interrupted => ExitCode::from(INTERRUPTED),
+        },
+    )
 }
 
 /// Works on what the user types, until the input ends or Ctrl-C comes twice.
@@ -63,7 +66,7 @@ pub(super) async fn many(
             }
             Typed::Line(line) if line.trim().is_empty() => {}
             Typed::Line(line) => {
-                let worked = work(agent, &line, screen, &mut signals).await;
+                let worked = work(agent, &line, keyboard, screen, &mut signals).await;
                 was_interrupted = matches!(worked, Worked::Interrupted);
                 if was_interrupted {
                     screen.line("interrupted; Ctrl-C again to leave");
@@ -73,13 +76,20 @@ pub(super) async fn many(
     }
 }
 
-async fn work(agent: &mut Agent, task: &str, screen: &Screen, signals: &mut Signals) -> Worked {
+async fn work(
+    agent: &mut Agent,
+    task: &str,
+    keyboard: &Keyboard,
+    screen: &Screen,
+    signals: &mut Signals,
+) -> Worked {
     let mut events = agent.run(task);
     loop {
         let event = tokio::select! {
             event = events.next() => event,
             // Dropping the events stops the work.
             () = signals.next() => return Worked::Interrupted,
+            () = keyboard.interrupted() => return Worked::Interrupted,
         };
         let Some(event) = event else {
             return Worked::Ended(EndReason::Answered);

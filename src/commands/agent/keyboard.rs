@@ -2,12 +2,12 @@
 
 use std::{
     io::{self, BufRead as _},
-    sync::mpsc,
+    sync::{Arc, mpsc},
 };
 
 use console::Term;
 use rustyline::{DefaultEditor, error::ReadlineError};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// What was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ struct Question {
 pub(super) struct Keyboard {
     questions: mpsc::Sender<Question>,
     has_person: bool,
+    /// Ctrl-C in place of an answer.
+    interrupts: Arc<Notify>,
 }
 
 impl Keyboard {
@@ -52,6 +54,7 @@ impl Keyboard {
         Ok(Self {
             questions,
             has_person,
+            interrupts: Arc::default(),
         })
     }
 
@@ -64,8 +67,17 @@ impl Keyboard {
     pub(super) async fn ask(&self, question: &str, is_secret: bool) -> Option<String> {
         match self.typed(question, is_secret, false).await {
             Typed::Line(line) => Some(line),
-            Typed::Interrupt | Typed::End => None,
+            Typed::Interrupt => {
+                self.interrupts.notify_one();
+                None
+            }
+            Typed::End => None,
         }
+    }
+
+    /// Waits until Ctrl-C is typed in place of an answer.
+    pub(super) async fn interrupted(&self) {
+        self.interrupts.notified().await;
     }
 
     /// The next task.

@@ -132,7 +132,7 @@ async fn run(arguments: RunArguments, options: &Options) -> Result<ExitCode, Pro
     let ended = match arguments.prompt {
         Some(prompt) => {
             let task = task(prompt)?;
-            chat::one(&mut agent, &task, &screen).await
+            chat::one(&mut agent, &task, &keyboard, &screen).await
         }
         None => chat::many(&mut agent, &keyboard, &screen).await,
     };
