@@ -47,6 +47,11 @@ pub enum Decision {
 pub trait Approve: Send + Sync {
     /// Decides about one call. Several may be waiting at once.
     fn decide<'a>(&'a self, call: &'a ToolUse) -> BoxFuture<'a, Decision>;
+
+    /// Whether decisions may take as long as people do; then programs have time to wait for them.
+    fn takes_time(&self) -> bool {
+        true
+    }
 }
 
 /// Allows everything.
@@ -56,5 +61,9 @@ pub struct AllowAll;
 impl Approve for AllowAll {
     fn decide<'a>(&'a self, _: &'a ToolUse) -> BoxFuture<'a, Decision> {
         std::future::ready(Decision::Allow).boxed()
+    }
+
+    fn takes_time(&self) -> bool {
+        false
     }
 }

@@ -84,7 +84,7 @@ impl Code {
 
     /// What the sandbox itself says of the tools; its names are those that work there.
     async fn stubs(&self, tools: &[ServerTool]) -> String {
-        let offered: Vec<Value> = tools.iter().map(ServerTool::offered).collect();
+        let offered: Vec<Value> = tools.iter().filter_map(ServerTool::offered).collect();
         {
             let described = lock(&self.described);
             if described.0 == offered && !described.1.is_empty() {
@@ -122,7 +122,7 @@ impl Code {
         code: &str,
         tools: &[ServerTool],
     ) -> Result<CallToolResult, String> {
-        let offered: Vec<Value> = tools.iter().map(ServerTool::offered).collect();
+        let offered: Vec<Value> = tools.iter().filter_map(ServerTool::offered).collect();
         self.call(code, &offered).await
     }
 

@@ -105,11 +105,14 @@ impl Agent {
     ) -> Result<Self, String> {
         let model = Model::new(config.endpoint, limits.stall)?;
         let timeout = settings.call_limits.tool_timeout;
+        let takes_time = approval.takes_time();
         let toolbox = Toolbox::new(config.servers, &config.policy, approval, timeout);
         let toolbox = Arc::new(toolbox);
-        // Whoever decides about a call takes their time, and a program waits for them.
-        settings.call_limits.tool_timeout += APPROVAL_TIME;
-        settings.limits.run += APPROVAL_TIME;
+        if takes_time {
+            // A program waits for whoever decides about its calls.
+            settings.call_limits.tool_timeout += APPROVAL_TIME;
+            settings.limits.run += APPROVAL_TIME;
+        }
         let sandbox = async {
             if !mode.has_code() {
                 return Ok(None);

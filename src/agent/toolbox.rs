@@ -17,7 +17,10 @@ use super::{
     event::Event,
     text,
 };
-use crate::upstream::{Config, Policy, Server, ServerState, Upstreams};
+use crate::{
+    gate::OfferedTools,
+    upstream::{Config, Policy, Server, ServerState, Upstreams},
+};
 
 /// Of a result, an event has this much (characters).
 const SHOWN: usize = 2000;
@@ -43,15 +46,22 @@ pub struct ServerTool {
 }
 
 impl ServerTool {
-    /// As it is offered to programs.
+    /// As it is offered to programs; one whose schema is none takes anything, and one without a name can't
+    /// be called.
     #[must_use]
-    pub fn offered(&self) -> Value {
-        serde_json::json!({
+    pub fn offered(&self) -> Option<Value> {
+        let mut offered = serde_json::json!({
             "name": self.tool.name,
             "serverName": self.server,
             "description": self.tool.description,
             "parameters": self.tool.input_schema,
-        })
+        });
+        let is_taken = |offered: &Value| OfferedTools::parse(std::slice::from_ref(offered)).is_ok();
+        if is_taken(&offered) {
+            return Some(offered);
+        }
+        offered["parameters"] = Value::Null;
+        is_taken(&offered).then_some(offered)
     }
 }
 

@@ -17,6 +17,9 @@ use crate::server::TRACE_TARGET;
 /// A collector that takes longer is given up.
 const EXPORT_TIME: Duration = Duration::from_secs(5);
 
+/// What is logged unless somebody says otherwise.
+const DEFAULT_LOG: &str = "warn";
+
 /// What is told of what happens.
 #[derive(Debug, Clone, Args)]
 pub struct Logging {
@@ -26,7 +29,7 @@ pub struct Logging {
         global = true,
         value_name = "FILTER",
         env = "CALLGATE_LOG",
-        default_value = "warn",
+        default_value = DEFAULT_LOG,
         help_heading = "Logs and traces"
     )]
     log: String,
@@ -75,6 +78,15 @@ impl Drop for Exporting {
 }
 
 impl Logging {
+    /// For a program that itself tells what happens: only what nobody else tells.
+    #[must_use]
+    pub(super) fn of_agent(mut self) -> Self {
+        if self.log == DEFAULT_LOG {
+            "error".clone_into(&mut self.log);
+        }
+        self
+    }
+
     /// Logs go to standard error: standard output belongs to the protocol.
     pub(super) fn start(&self) -> Exporting {
         let provider = self.provider();

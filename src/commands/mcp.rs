@@ -69,7 +69,7 @@ fn list(arguments: &ListArguments, options: &Options) -> Result<ExitCode, Proble
         .build()?;
     let shown = runtime.block_on(async {
         upstreams.settle();
-        let shown = join_all(upstreams.servers().iter().map(|server| Shown::of(server))).await;
+        let shown = join_all(upstreams.servers().iter().map(Shown::of)).await;
         upstreams.close().await;
         shown
     });

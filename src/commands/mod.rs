@@ -36,10 +36,6 @@ pub struct CommandLine {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one of it in the life of a process"
-)]
 enum Command {
     /// Serve MCP over standard input and output (what happens without a command)
     Stdio,
@@ -80,8 +76,13 @@ pub fn execute(command_line: CommandLine) -> ExitCode {
         options,
         logging,
     } = command_line;
+    let command = command.unwrap_or(Command::Stdio);
+    let logging = match command {
+        Command::Agent(_) => logging.of_agent(),
+        _ => logging,
+    };
     let _exporting = logging.start();
-    let result = match command.unwrap_or(Command::Stdio) {
+    let result = match command {
         Command::Stdio => stdio::execute(&options),
         Command::Http(arguments) => http::execute(arguments, &options),
         Command::Token(arguments) => token::execute(&arguments),

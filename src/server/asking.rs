@@ -43,9 +43,10 @@ impl Asking {
             }
             // Calls are asked for together, once the program has made all that it can make.
             let next = async {
-                match new.is_empty() {
-                    true => Next::Ended(run.ended().await),
-                    false => run.next().await,
+                if new.is_empty() {
+                    Next::Ended(run.ended().await)
+                } else {
+                    run.next().await
                 }
             };
             tokio::select! {

@@ -106,13 +106,17 @@ impl Client {
         let name = self.name.to_lowercase();
         let follows = |rest: &str| !rest.starts_with(char::is_alphanumeric);
         let is = |known: &&str| name.strip_prefix(known).is_some_and(follows);
-        WITHOUT_A_HOOK.iter().any(|known| is(&known))
+        WITHOUT_A_HOOK.iter().any(is)
     }
 }
 
 /// The road for a call, from what the operator set and what is known of the client.
 #[must_use]
 pub fn choose(set: Callbacks, client: &Client) -> Road {
+    #[expect(
+        clippy::match_same_arms,
+        reason = "the order of the lines is the table of docs/clients.md"
+    )]
     match set {
         Callbacks::Refuse => Road::Refuse(REFUSED),
         Callbacks::Notify => Road::Notify,
@@ -121,8 +125,9 @@ pub fn choose(set: Callbacks, client: &Client) -> Road {
         Callbacks::Elicitation => Road::Refuse(NO_ELICITATION),
         // One that declared it answers; a call of its that timed out was slow, not unheard.
         Callbacks::Auto if client.declares_callbacks => Road::Notify,
-        Callbacks::Auto if client.is_silent => Road::Resume,
-        Callbacks::Auto if client.has_no_hook() || client.is_modern() => Road::Resume,
+        Callbacks::Auto if client.is_silent || client.has_no_hook() || client.is_modern() => {
+            Road::Resume
+        }
         Callbacks::Auto => Road::Notify,
     }
 }

@@ -190,19 +190,19 @@ fn about_servers(servers: &[String]) -> String {
         return String::new();
     }
     let mut names = String::new();
-    let mut named = 0;
+    let mut shown = 0;
     for name in servers {
         if names.len() + name.len() > NAMES {
             break;
         }
-        if named > 0 {
+        if shown > 0 {
             names.push_str(", ");
         }
         names.push_str(name);
-        named += 1;
+        shown += 1;
     }
-    if named < servers.len() {
-        names = format!("{names} and {} more", servers.len() - named);
+    if shown < servers.len() {
+        names = format!("{names} and {} more", servers.len() - shown);
     }
     format!(
         "\n\nThe code can also call these MCP servers, with nothing in `available_tools`: {names}. \

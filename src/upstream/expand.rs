@@ -3,9 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+/// Knows the value of a variable, if it has one.
+type Environment = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// Where values come from.
 pub struct Variables {
-    environment: Box<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    environment: Environment,
     folder: PathBuf,
 }
 

@@ -22,7 +22,7 @@ pub(super) fn unwrapped(tool: Option<&Tool>, mut result: CallToolResult) -> Call
     result
 }
 
-/// Whether this is the schema of a wrapper: FastMCP says so, the official package names it after the tool.
+/// Whether this is the schema of a wrapper: `FastMCP` says so, the official package names it after the tool.
 fn is_wrapper(schema: &Map<String, Value>) -> bool {
     if schema.get("x-fastmcp-wrap-result") == Some(&Value::Bool(true)) {
         return true;
@@ -42,10 +42,10 @@ mod tests {
 
     use super::unwrapped;
 
-    fn value(schema: Value, structured: Value) -> Value {
+    fn value(schema: &Value, structured: &Value) -> Value {
         let mut tool = Tool::new("t", "", Arc::default());
         tool.output_schema = schema.as_object().cloned().map(Arc::new);
-        let result = unwrapped(Some(&tool), CallToolResult::structured(structured));
+        let result = unwrapped(Some(&tool), CallToolResult::structured(structured.clone()));
         result.structured_content.unwrap()
     }
 
@@ -53,16 +53,16 @@ mod tests {
     fn only_wrappers_are_opened() {
         let wrapped = json!({"result": [1]});
         let official = json!({"title": "tOutput", "properties": {"result": {}}});
-        assert_eq!(value(official.clone(), wrapped.clone()), json!([1]));
+        assert_eq!(value(&official, &wrapped), json!([1]));
         let fastmcp = json!({"x-fastmcp-wrap-result": true, "properties": {"result": {}}});
-        assert_eq!(value(fastmcp, wrapped.clone()), json!([1]));
+        assert_eq!(value(&fastmcp, &wrapped), json!([1]));
         for own in [
             json!({"title": "Sum", "properties": {"result": {}}}),
             json!({"title": "tOutput", "properties": {"result": {}, "more": {}}}),
         ] {
-            assert_eq!(value(own, wrapped.clone()), wrapped);
+            assert_eq!(value(&own, &wrapped), wrapped);
         }
         let more = json!({"result": 1, "more": 2});
-        assert_eq!(value(official, more.clone()), more);
+        assert_eq!(value(&official, &more), more);
     }
 }

@@ -31,7 +31,11 @@ pub(super) fn is_name(name: &str) -> bool {
         !word.is_empty() && !word.starts_with('.') && word.chars().all(is_fine)
     };
     let parts: Vec<&str> = name.split('/').collect();
-    parts.len() <= 2 && parts.into_iter().all(is_word) && !name.ends_with(".json")
+    parts.len() <= 2
+        && parts.into_iter().all(is_word)
+        && std::path::Path::new(name)
+            .extension()
+            .is_none_or(|kind| kind != "json")
 }
 
 /// Fetches an agent.

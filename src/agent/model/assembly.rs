@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{
     ModelError,
+    json_end::JsonEnd,
     message::{Function, FunctionKind, Message, ToolCall, Usage},
 };
 
@@ -21,7 +22,13 @@ pub enum Delivery {
 }
 
 /// Calls of one answer; a model that makes more has lost its way.
-const MOST_CALLS: usize = 1000;
+const MOST_CALLS: usize = 128;
+
+/// Arguments of one call (bytes).
+const LONGEST_ARGUMENTS: usize = 4 << 20;
+
+/// The name of what is called (bytes).
+const LONGEST_NAME: usize = 256;
 
 /// An answer under way.
 #[derive(Debug, Default)]
@@ -30,6 +37,7 @@ pub(super) struct Assembly {
     calls: Vec<Call>,
     usage: Option<Usage>,
     finish_reason: Option<String>,
+    has_choice: bool,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +46,7 @@ struct Call {
     id: Option<String>,
     name: String,
     arguments: String,
+    end: JsonEnd,
 }
 
 /// What the model said.
@@ -65,6 +74,7 @@ impl Assembly {
         let Some(choice) = chunk.pointer("/choices/0") else {
             return Ok(Vec::new());
         };
+        self.has_choice = true;
         let reason = choice.get("finish_reason").and_then(Value::as_str);
         self.finish_reason = reason.map(str::to_owned).or(self.finish_reason.take());
         let parts = ["delta", "message"].map(|key| choice.get(key));
@@ -93,6 +103,11 @@ impl Assembly {
         self.finish_reason.is_some()
     }
 
+    /// Whether there was anything of an answer.
+    pub(super) fn has_choice(&self) -> bool {
+        self.has_choice
+    }
+
     fn add_fragment(&mut self, fragment: &Value) -> Result<(), ModelError> {
         let text = |value: Option<&Value>| {
             let text = value.and_then(Value::as_str).map(str::to_owned);
@@ -116,7 +131,12 @@ impl Assembly {
         if call.name.is_empty() {
             call.name = name.unwrap_or_default();
         }
+        call.end.read(&arguments);
         call.arguments.push_str(&arguments);
+        if call.arguments.len() > LONGEST_ARGUMENTS || call.name.len() > LONGEST_NAME {
+            let reason = "a tool call in it is too long".to_owned();
+            return Err(ModelError::Nonsense(reason));
+        }
         Ok(())
     }
 
@@ -130,7 +150,7 @@ impl Assembly {
             let call = &self.calls[place];
             let is_other_id = id.is_some() && call.id.is_some() && call.id.as_deref() != id;
             let is_same_id = id.is_some() && call.id.as_deref() == id;
-            let begins_again = name.is_some() && !is_same_id && is_whole(&call.arguments);
+            let begins_again = name.is_some() && !is_same_id && call.end.is_reached();
             if !is_other_id && !begins_again {
                 return place;
             }
@@ -166,11 +186,6 @@ impl Assembly {
             is_cut: self.finish_reason.as_deref() == Some("length"),
         }
     }
-}
-
-/// Whether this is a JSON object to its end.
-fn is_whole(arguments: &str) -> bool {
-    serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
 }
 
 /// A text, which may come in parts.

@@ -3,6 +3,7 @@
 mod assembly;
 mod endpoint;
 mod failure;
+mod json_end;
 mod message;
 mod stream;
 
@@ -150,9 +151,15 @@ impl Model {
         let mut chunks = Chunks::of(response, self.stall);
         let mut assembly = Assembly::default();
         while let Some(chunk) = chunks.next().await? {
+            // A server may send faster than we read: whoever else waits has their turn too.
+            tokio::task::consume_budget().await;
             for delivery in assembly.add(&chunk)? {
                 hear(Heard::Delivery(delivery));
             }
+        }
+        if !assembly.has_choice() && chunks.is_done() {
+            let reason = "it has no `choices`; is the context too long for the model?".to_owned();
+            return Err(ModelError::Nonsense(reason));
         }
         if !assembly.is_finished() && !chunks.is_done() {
             let reason = "the connection ended in the middle of it".to_owned();

@@ -17,7 +17,7 @@ use sse_stream::{Sse, SseStream};
 use super::{ModelError, cause, failure};
 
 /// An answer is no longer than this (bytes): nobody reads more, and a server may never end.
-const LONGEST: usize = 64 << 20;
+const LONGEST: usize = 16 << 20;
 
 type Events = Pin<Box<dyn Stream<Item = Result<Sse, String>> + Send>>;
 
@@ -26,6 +26,7 @@ pub(super) struct Chunks {
     source: Source,
     stall: Duration,
     is_done: bool,
+    read: Arc<AtomicUsize>,
 }
 
 enum Source {
@@ -39,15 +40,17 @@ impl Chunks {
     pub(super) fn of(response: reqwest::Response, stall: Duration) -> Self {
         let kind = response.headers().get("content-type");
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let source = if kind.starts_with("application/json") {
+        let read = Arc::<AtomicUsize>::default();
+        let source = if kind.starts_with("application/json") || kind.starts_with("text/html") {
             Source::Whole(Some(response))
         } else {
-            Source::Events(events(response))
+            Source::Events(events(response, Arc::clone(&read)))
         };
         Self {
             source,
             stall,
             is_done: false,
+            read,
         }
     }
 
@@ -76,7 +79,13 @@ impl Chunks {
                 let Some(event) = event else {
                     return Ok(None);
                 };
-                let event = event.map_err(ModelError::Broken)?;
+                let event = event.map_err(|reason| {
+                    // What is too long once is too long again.
+                    if self.read.load(Ordering::Relaxed) > LONGEST {
+                        return ModelError::Nonsense(too_long());
+                    }
+                    ModelError::Broken(reason)
+                })?;
                 let data = event.data.unwrap_or_default();
                 match data.trim() {
                     "" => {}
@@ -119,8 +128,7 @@ async fn whole(mut response: reqwest::Response) -> Result<Value, ModelError> {
         .map_err(|_| ModelError::Nonsense(failure::bounded(&String::from_utf8_lossy(&body))))
 }
 
-fn events(response: reqwest::Response) -> Events {
-    let read = Arc::new(AtomicUsize::new(0));
+fn events(response: reqwest::Response, read: Arc<AtomicUsize>) -> Events {
     let bytes = stream::unfold(Some(response), move |response| {
         let read = Arc::clone(&read);
         async move {

@@ -2,12 +2,12 @@
 
 use std::{
     io::{self, BufRead as _},
-    sync::{Arc, mpsc},
+    sync::mpsc,
 };
 
 use console::Term;
 use rustyline::{DefaultEditor, error::ReadlineError};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 /// What was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +34,6 @@ struct Question {
 pub(super) struct Keyboard {
     questions: mpsc::Sender<Question>,
     has_person: bool,
-    /// Ctrl-C in place of an answer.
-    interrupts: Arc<Notify>,
 }
 
 impl Keyboard {
@@ -46,15 +44,14 @@ impl Keyboard {
             .name("callgate-keyboard".to_owned())
             .spawn(move || {
                 if has_person {
-                    at_terminal(&asked)
+                    at_terminal(&asked);
                 } else {
-                    in_pipe(&asked)
+                    in_pipe(&asked);
                 }
             })?;
         Ok(Self {
             questions,
             has_person,
-            interrupts: Arc::default(),
         })
     }
 
@@ -67,17 +64,13 @@ impl Keyboard {
     pub(super) async fn ask(&self, question: &str, is_secret: bool) -> Option<String> {
         match self.typed(question, is_secret, false).await {
             Typed::Line(line) => Some(line),
-            Typed::Interrupt => {
-                self.interrupts.notify_one();
-                None
-            }
-            Typed::End => None,
+            Typed::Interrupt | Typed::End => None,
         }
     }
 
-    /// Waits until Ctrl-C is typed in place of an answer.
-    pub(super) async fn interrupted(&self) {
-        self.interrupts.notified().await;
+    /// What is typed in answer to a question, Ctrl-C and the end included.
+    pub(super) async fn answer(&self, question: &str) -> Typed {
+        self.typed(question, false, false).await
     }
 
     /// The next task.
@@ -104,6 +97,9 @@ impl Keyboard {
 fn at_terminal(asked: &mpsc::Receiver<Question>) {
     let mut editor = DefaultEditor::new().ok();
     while let Ok(question) = asked.recv() {
+        if question.answer.is_closed() {
+            continue;
+        }
         let typed = if question.is_secret {
             let term = Term::stderr();
             let _ = term.write_str(&question.text);

@@ -5,12 +5,22 @@ mod consent;
 mod highlight;
 mod keyboard;
 mod screen;
+mod stops;
 
-use std::{io::IsTerminal as _, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet, io::IsTerminal as _, process::ExitCode, sync::Arc, time::Duration,
+};
 
 use clap::{Args, Subcommand};
+use tokio::sync::oneshot;
 
-use self::{consent::Consent, keyboard::Keyboard, screen::Screen};
+use self::{
+    chat::{Chat, INTERRUPTED},
+    consent::Consent,
+    keyboard::Keyboard,
+    screen::{LONGEST_NAME, Screen},
+    stops::Stops,
+};
 use super::{Options, Problem, options::duration};
 use crate::{
     agent::{
@@ -19,6 +29,9 @@ use crate::{
     },
     upstream::{ServerConfig, Transport, Upstreams},
 };
+
+/// How long what still runs may take to end.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What to do with agents.
 #[derive(Debug, Subcommand)]
@@ -29,6 +42,7 @@ pub enum AgentCommand {
 
 /// Which agent, and how.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct RunArguments {
     /// The folder with agent.json, the file itself, or a name like julien-c/flux-schnell-generator
     #[arg(value_name = "PATH")]
@@ -63,7 +77,7 @@ pub struct RunArguments {
     /// Another provider of Hugging Face's router
     #[arg(long, value_name = "NAME", conflicts_with = "endpoint_url")]
     provider: Option<String>,
-    /// Another endpoint, like http://localhost:8080/v1
+    /// Another endpoint, like <http://localhost:8080/v1>
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 }
@@ -92,20 +106,42 @@ pub(super) fn execute(command: AgentCommand, options: &Options) -> Result<ExitCo
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(run(arguments, options));
-    // The thread that reads the keyboard may be in the middle of a read: don't wait for it.
-    runtime.shutdown_background();
+    let ended = runtime.block_on(async {
+        let stops = Stops::listen()?;
+        let mut early = Stops::listen()?;
+        let (begun, has_begun) = oneshot::channel();
+        let run = run(arguments, options, stops, begun);
+        // Before there is a chat, whatever ends something ends everything.
+        let stopped = async {
+            let stop = early.next();
+            tokio::select! {
+                _ = stop => {}
+                Ok(()) = has_begun => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ended = run => ended,
+            () = stopped => Ok(ExitCode::from(INTERRUPTED)),
+        }
+    });
+    // What still runs, servers that are being started among it, ends when it is dropped.
+    runtime.shutdown_timeout(END_TIMEOUT);
     ended
 }
 
-async fn run(arguments: RunArguments, options: &Options) -> Result<ExitCode, Problem> {
+async fn run(
+    arguments: RunArguments,
+    options: &Options,
+    stops: Stops,
+    begun: oneshot::Sender<()>,
+) -> Result<ExitCode, Problem> {
     let keyboard = Keyboard::start(std::io::stdin().is_terminal())?;
     let screen = Screen::new(arguments.json, arguments.prompt.is_some());
     let folder = AgentFolder::load(&arguments.path).await?;
     for remark in folder.remarks() {
-        screen.remark(&remark);
+        Screen::remark(&remark);
     }
-    let values = ask_inputs(&folder.inputs(), &keyboard, &screen).await?;
+    let values = ask_inputs(&folder.inputs(), &keyboard).await?;
     let overrides = Overrides {
         model: arguments.model.clone(),
         provider: arguments.provider.clone(),
@@ -119,22 +155,28 @@ async fn run(arguments: RunArguments, options: &Options) -> Result<ExitCode, Pro
     let servers = config.servers.iter();
     let names: Vec<&str> = servers.map(|server| server.config.name.as_str()).collect();
     config.policy = Arc::new(options.policy(&names)?);
+    let (consent, wishes) = Consent::new(keyboard.has_person());
     let approval: Arc<dyn Approve> = if arguments.yes {
         Arc::new(AllowAll)
     } else {
-        Arc::new(Consent::new(keyboard.clone()))
+        Arc::new(consent)
     };
     // Those of --mcp-config are the agent's, like the others.
     let settings = options.settings_with(Upstreams::default());
     let (mode, limits) = (arguments.mode(), arguments.limits());
     let mut agent = Agent::start(config, mode, limits, approval, settings).await?;
     screen.greet(&folder.name, &agent);
+    let mut chat = Chat {
+        keyboard,
+        screen,
+        stops,
+        wishes,
+        always: HashSet::new(),
+    };
+    let _ = begun.send(());
     let ended = match arguments.prompt {
-        Some(prompt) => {
-            let task = task(prompt)?;
-            chat::one(&mut agent, &task, &keyboard, &screen).await
-        }
-        None => chat::many(&mut agent, &keyboard, &screen).await,
+        Some(prompt) => chat.one(&mut agent, &task(prompt)?).await,
+        None => chat.many(&mut agent).await,
     };
     agent.close().await;
     ended
@@ -148,26 +190,26 @@ fn task(prompt: String) -> Result<String, Problem> {
 }
 
 /// Asks for what the configuration wants to know. An empty answer means the environment variable of that name.
-async fn ask_inputs(
-    inputs: &[Input],
-    keyboard: &Keyboard,
-    screen: &Screen,
-) -> Result<InputValues, Problem> {
+async fn ask_inputs(inputs: &[Input], keyboard: &Keyboard) -> Result<InputValues, Problem> {
     let mut values = InputValues::default();
     for input in inputs {
         let variable = input.variable();
         let mut value = String::new();
         if keyboard.has_person() {
             let what = input.description.as_deref().unwrap_or(&input.id);
+            let what = screen::name(what, LONGEST_NAME);
+            let variable = screen::name(&variable, LONGEST_NAME);
             let question = format!("{what} [empty: the environment's {variable}]: ");
             let said = keyboard.ask(&question, input.password).await;
-            value = said.ok_or("nothing was started")?.trim().to_owned();
+            said.ok_or("nothing was started")?
+                .trim()
+                .clone_into(&mut value);
         }
         if value.is_empty() {
             value = std::env::var(&variable).unwrap_or_default();
         }
         if value.is_empty() {
-            screen.remark(&format!(
+            Screen::remark(&format!(
                 "the input `{}` is empty; set the environment variable {variable}",
                 input.id
             ));
@@ -183,7 +225,10 @@ async fn confirm_stranger(
     config: &AgentConfig,
     keyboard: &Keyboard,
 ) -> Result<(), Problem> {
-    eprintln!("The agent {name} of the Hub wants to use:");
+    eprintln!(
+        "The agent {} of the Hub wants to use:",
+        screen::name(name, LONGEST_NAME)
+    );
     for server in &config.servers {
         let what = match &server.config.transport {
             Ok(Transport::Stdio {
@@ -194,9 +239,16 @@ async fn confirm_stranger(
             }
             Err(reason) => reason.clone(),
         };
-        eprintln!("  {}: {}", server.config.name, screen::plain(&what));
+        eprintln!(
+            "  {}: {}",
+            server.config.name,
+            screen::name(&what, LONGEST_NAME)
+        );
     }
-    eprintln!("  the model: {:?}", config.endpoint);
+    eprintln!(
+        "  the model: {}",
+        screen::name(&format!("{:?}", config.endpoint), LONGEST_NAME)
+    );
     if !keyboard.has_person() {
         return Err("nobody is there to ask whether that is fine; --yes says so".into());
     }

@@ -17,6 +17,9 @@ const LINES: usize = 12;
 /// Where no window says how wide it is.
 const WIDTH: usize = 100;
 
+/// Of a name, this much is shown (characters).
+pub(super) const LONGEST_NAME: usize = 500;
+
 /// In a narrower window nothing would be left of a line.
 const NARROWEST: usize = 20;
 
@@ -64,7 +67,7 @@ impl Screen {
     }
 
     /// Something about the configuration.
-    pub(super) fn remark(&self, text: &str) {
+    pub(super) fn remark(text: &str) {
         eprintln!("callgate: {}", plain(text));
     }
 
@@ -77,7 +80,7 @@ impl Screen {
                 .servers()
                 .iter()
                 .filter(down)
-                .for_each(|event| self.remark(&described(event)));
+                .for_each(|event| Self::remark(&described(event)));
             return;
         }
         if self.form == Form::Json {
@@ -152,8 +155,13 @@ impl Screen {
                 arguments,
                 ..
             } => {
-                let call = format!("→ {server}.{tool} {arguments}");
-                self.line(&style(self.cut(&plain(&call))).cyan().to_string());
+                let call = format!(
+                    "→ {}.{} {}",
+                    name(server, LONGEST_NAME),
+                    name(tool, LONGEST_NAME),
+                    name(&arguments.to_string(), LONGEST_NAME)
+                );
+                self.line(&style(self.cut(&call)).cyan().to_string());
             }
             Event::CallResult {
                 text,
@@ -166,14 +174,14 @@ impl Screen {
                 } else {
                     style("←").cyan()
                 };
-                let first = plain(text.lines().next().unwrap_or_default());
+                let first = name(text.lines().next().unwrap_or_default(), LONGEST_NAME);
                 let time = humantime::format_duration(rounded(*duration));
                 self.line(&self.cut(&format!("{mark} {time} {first}")));
             }
             Event::End(summary) => self.end(summary),
             Event::Turn { .. } => {}
             Event::ServerUp { .. } | Event::ServerDown { .. } => {
-                self.line(&plain(&described(event)))
+                self.line(&plain(&described(event)));
             }
         }
     }
@@ -332,16 +340,33 @@ fn rounded(time: Duration) -> Duration {
 
 /// Text of models and tools without what would move the cursor or more.
 pub(super) fn plain(text: &str) -> String {
-    let is_fine = |character: &char| matches!(character, '\n' | '\t') || !character.is_control();
+    let is_fine = |character: &char| matches!(character, '\n' | '\t') || !is_hidden(*character);
     text.chars().filter(is_fine).collect()
+}
+
+/// The same on one line, for names: one must not pass for more than it is.
+pub(super) fn name(text: &str, longest: usize) -> String {
+    let shown = text.chars().filter(|character| !is_hidden(*character));
+    shown.take(longest).collect()
+}
+
+/// What is not seen, or turns round what is.
+fn is_hidden(character: char) -> bool {
+    let turns = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_nothing = matches!(
+        character,
+        '\u{200b}' | '\u{2060}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
+    );
+    character.is_control() || turns || is_nothing
 }
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{name, plain};
 
     #[test]
     fn nothing_that_a_terminal_obeys_is_shown() {
         assert_eq!(plain("a\u{1b}[31mb\u{7}\r\n\tü\u{9b}2J"), "a[31mb\n\tü2J");
+        assert_eq!(name("a\n\u{202e}b\u{200b}c", 9), "abc");
     }
 }
