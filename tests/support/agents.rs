@@ -97,7 +97,7 @@ impl Listening {
             .stderr(Stdio::null())
             .spawn()
             .expect("it starts");
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < deadline, "{script} does not listen");
             std::thread::sleep(Duration::from_millis(50));

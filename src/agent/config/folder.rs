@@ -178,15 +178,24 @@ impl AgentFolder {
         values: &InputValues,
         overrides: &Overrides,
     ) -> Result<AgentConfig, ConfigError> {
-        let mut document = self.document.clone();
-        values.fill(&mut document);
-        let document = self.read(&document)?;
+        let mut filled = self.document.clone();
+        values.fill(&mut filled);
+        let document = self.read(&filled)?;
         let wrong = |reason| wrong(&self.place, reason);
+        let mut servers =
+            servers::parse(document.servers.as_deref().unwrap_or_default()).map_err(wrong)?;
+        // Names are seen by everybody; they are made from what stands there, not from what was answered.
+        let bare = self.read(&self.document)?.servers.unwrap_or_default();
+        let bare = servers::parse(&bare).map_err(wrong)?;
+        for (server, bare) in servers.iter_mut().zip(bare) {
+            server.config.name = bare.config.name;
+            server.config.secrets.extend(values.secrets());
+        }
+        let endpoint = document.endpoint(overrides).map_err(wrong)?;
         Ok(AgentConfig {
-            endpoint: document.endpoint(overrides).map_err(wrong)?,
+            endpoint: endpoint.with_secrets(&values.secrets()),
             prompt: self.prompt.clone(),
-            servers: servers::parse(document.servers.as_deref().unwrap_or_default())
-                .map_err(wrong)?,
+            servers,
             policy: Arc::default(),
         })
     }

@@ -40,6 +40,12 @@ impl InputValues {
         self.0.insert(input.id.clone(), value);
     }
 
+    /// All values that are long enough to be secrets.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        let values = self.0.values().filter(|value| value.len() >= 4);
+        values.cloned().collect()
+    }
+
     /// Puts the values where they belong: anywhere but in the list of inputs itself.
     pub(super) fn fill(&self, document: &mut Value) {
         for (key, value) in document.as_object_mut().into_iter().flatten() {

@@ -108,6 +108,8 @@ impl Document {
                 Endpoint::of_provider(provider.map_or(ANY_PROVIDER, String::as_str), model, key)
             }
         };
-        endpoint.map(|endpoint| endpoint.with_key_of_environment(|name| std::env::var(name).ok()))
+        let endpoint = endpoint?.with_key_of_environment(|name| std::env::var(name).ok());
+        endpoint.check_key()?;
+        Ok(endpoint)
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn parse(entries: &[Value]) -> Result<Vec<AgentServer>, String> {
             description: None,
             transport: Ok(transport),
             start_timeout: None,
-            secrets: secrets.cloned().collect(),
+            secrets: secrets.flat_map(|value| with_token(value)).collect(),
         };
         let allowed_tools = entry.allowed_tools;
         servers.push(AgentServer {
@@ -125,6 +125,12 @@ fn transport(entry: &Entry, place: &str) -> Result<Transport, String> {
             other.escape_debug()
         )),
     }
+}
+
+/// A header's value and the token in it.
+fn with_token(value: &str) -> Vec<String> {
+    let token = value.split_once(' ').map(|(_, token)| token.to_owned());
+    [value.to_owned()].into_iter().chain(token).collect()
 }
 
 fn needed(value: Option<&String>, key: &str, kind: &str, place: &str) -> Result<String, String> {
@@ -283,7 +289,7 @@ mod tests {
             unreachable!("it is HTTP");
         };
         assert_eq!(headers["Authorization"], "Bearer x");
-        assert_eq!(server.secrets, ["Bearer x"]);
+        assert_eq!(server.secrets, ["Bearer x", "x"]);
     }
 
     #[test]

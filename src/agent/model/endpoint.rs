@@ -10,12 +10,17 @@ const ROUTER: &str = "https://router.huggingface.co/v1";
 /// Hosts that a Hugging Face token may be sent to without being asked.
 const HUB_HOSTS: [&str; 2] = ["huggingface.co", "hf.space"];
 
+/// What is shorter is no secret, and stands everywhere (bytes).
+const SHORTEST_SECRET: usize = 4;
+
 /// The endpoint of a model.
 #[derive(Clone)]
 pub struct Endpoint {
     url: reqwest::Url,
     model: String,
     key: Option<String>,
+    /// Texts that nobody may see.
+    secrets: Vec<String>,
 }
 
 impl Endpoint {
@@ -24,9 +29,10 @@ impl Endpoint {
     /// # Errors
     /// When that is no HTTP URL.
     pub fn new(base: &str, model: &str, key: Option<String>) -> Result<Self, String> {
+        let shown = base.split('?').next().unwrap_or(base);
         let wrong = |reason: &str| {
             format!(
-                "`{base}` is not the URL of a model's server: {reason}; it looks like http://localhost:8080/v1"
+                "`{shown}` is not the URL of a model's server: {reason}; it looks like http://localhost:8080/v1"
             )
         };
         let mut url = reqwest::Url::parse(base).map_err(|error| wrong(&error.to_string()))?;
@@ -45,8 +51,30 @@ impl Endpoint {
         Ok(Self {
             url,
             model: model.to_owned(),
-            key: key.filter(|key| !key.is_empty()),
+            key: key
+                .map(|key| key.trim().to_owned())
+                .filter(|key| !key.is_empty()),
+            secrets: Vec::new(),
         })
+    }
+
+    /// Texts beside the key that nobody may see.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: &[String]) -> Self {
+        self.secrets.extend_from_slice(secrets);
+        self
+    }
+
+    /// Whether the key can be sent.
+    ///
+    /// # Errors
+    /// When it has characters that no header may have.
+    pub fn check_key(&self) -> Result<(), String> {
+        let key = self.key.as_deref().unwrap_or_default();
+        let value = http::HeaderValue::try_from(format!("Bearer {key}"));
+        value
+            .map(drop)
+            .map_err(|_| "the key has characters that no key can have; is it whole?".to_owned())
     }
 
     /// A model at one of Hugging Face's providers; `auto` leaves the choice to the router.
@@ -65,7 +93,10 @@ impl Endpoint {
     /// Hugging Face only for its own hosts.
     #[must_use]
     pub fn with_key_of_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let variable = |name: &str| {
+            let value = variable(name).map(|value| value.trim().to_owned());
+            value.filter(|value| !value.is_empty())
+        };
         let of_hub = || {
             let host = self.url.host_str()?;
             let is_hub = HUB_HOSTS
@@ -100,28 +131,47 @@ impl Endpoint {
         }
     }
 
-    /// An error without what nobody may see.
-    pub(super) fn without_key(&self, text: &str) -> String {
-        match &self.key {
-            Some(key) if key.len() >= 4 => text.replace(key.as_str(), "***"),
-            _ => text.to_owned(),
+    /// A text without what nobody may see, also where it is cut off in the middle of that.
+    fn cleaned_text(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in self.key.iter().chain(&self.secrets) {
+            if secret.len() < SHORTEST_SECRET {
+                continue;
+            }
+            text = text.replace(secret.as_str(), "***");
+            let beginnings = secret.char_indices().map(|(end, _)| &secret[..end]).rev();
+            let cut = beginnings
+                .take_while(|beginning| beginning.len() >= SHORTEST_SECRET)
+                .find(|beginning| {
+                    text.strip_suffix('…')
+                        .is_some_and(|text| text.ends_with(beginning))
+                });
+            if let Some(cut) = cut {
+                text.truncate(text.len() - '…'.len_utf8() - cut.len());
+                text.push_str("***");
+            }
         }
+        text
     }
 
-    /// The same of an error.
+    /// An error without what nobody may see.
     pub(super) fn cleaned(&self, error: ModelError) -> ModelError {
+        let clean = |text: String| self.cleaned_text(&text);
         match error {
+            ModelError::Unreachable(text) => ModelError::Unreachable(clean(text)),
             ModelError::Status {
                 status,
                 message,
                 retry_after,
             } => ModelError::Status {
                 status,
-                message: self.without_key(&message),
+                message: clean(message),
                 retry_after,
             },
-            ModelError::InStream(message) => ModelError::InStream(self.without_key(&message)),
-            other => other,
+            ModelError::InStream(text) => ModelError::InStream(clean(text)),
+            ModelError::Broken(text) => ModelError::Broken(clean(text)),
+            ModelError::Nonsense(text) => ModelError::Nonsense(clean(text)),
+            ModelError::Stalled(time) => ModelError::Stalled(time),
         }
     }
 }
@@ -168,5 +218,30 @@ mod tests {
         }
         let own = Endpoint::new("http://h/v1", "m", Some("mine".to_owned())).unwrap();
         assert_eq!(key(own).as_deref(), Some("mine"));
+    }
+
+    #[test]
+    fn a_key_is_in_no_error_not_even_its_beginning() {
+        use crate::agent::model::ModelError;
+        let endpoint =
+            Endpoint::new("http://h/v1", "m", Some(" sk-31415926\n".to_owned())).unwrap();
+        let endpoint = endpoint.with_secrets(&["s3cret-input".to_owned()]);
+        for text in [
+            "x sk-31415926 y",
+            "x sk-3141…",
+            "x s3cret-input",
+            "x s3cret…",
+        ] {
+            let told = endpoint
+                .cleaned(ModelError::Broken(text.to_owned()))
+                .to_string();
+            assert!(
+                told.contains("***") && !told.contains("sk-3") && !told.contains("s3c"),
+                "{told}"
+            );
+        }
+        assert!(endpoint.check_key().is_ok());
+        let broken = Endpoint::new("http://h/v1", "m", Some("a\u{1}b".to_owned())).unwrap();
+        assert!(broken.check_key().is_err());
     }
 }

@@ -141,16 +141,17 @@ async fn run(
     for remark in folder.remarks() {
         Screen::remark(&remark);
     }
-    let values = ask_inputs(&folder.inputs(), &keyboard).await?;
     let overrides = Overrides {
         model: arguments.model.clone(),
         provider: arguments.provider.clone(),
         endpoint_url: arguments.endpoint_url.clone(),
     };
-    let mut config = folder.configure(&values, &overrides)?;
     if folder.origin == Origin::Hub && !arguments.yes {
-        confirm_stranger(&folder.name, &config, &keyboard).await?;
+        let shown = folder.configure(&InputValues::default(), &overrides)?;
+        confirm_stranger(&folder.name, &shown, &keyboard).await?;
     }
+    let values = ask_inputs(&folder.inputs(), &keyboard).await?;
+    let mut config = folder.configure(&values, &overrides)?;
     add_servers(&mut config, options.servers()?);
     let servers = config.servers.iter();
     let names: Vec<&str> = servers.map(|server| server.config.name.as_str()).collect();
