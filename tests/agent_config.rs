@@ -170,7 +170,7 @@ fn mistakes_are_told_with_the_place_and_the_fix() {
         ("env_type", "`servers[0].env.PORT`"),
         (
             "model_type",
-            "`model`: invalid type: integer `7`, expected a string",
+            "`model`: invalid type: integer, expected a string",
         ),
         ("no_command", "`servers[0].command` is missing"),
         ("no_model", "`model` is missing; name the model"),

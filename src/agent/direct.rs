@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{model::ToolDefinition, toolbox::ServerTool};
 
 /// The longest name that models' servers take.
-const LONGEST_NAME: usize = 64;
+pub(super) const LONGEST_NAME: usize = 64;
 
 /// The tools under the names that the model knows them by.
 #[derive(Debug, Default)]

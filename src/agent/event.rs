@@ -127,6 +127,8 @@ pub enum EndReason {
     TaskComplete,
     /// It called `ask_question`: the user is to answer.
     AskQuestion,
+    /// Its answer was cut off at the largest length that its server allows.
+    Cut,
     /// It was asked as often as it may be.
     TurnLimit,
     /// It can't be asked.

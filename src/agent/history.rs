@@ -1,12 +1,18 @@
 //! What was said so far.
 
-use super::model::{Message, ToolCall};
+use super::{
+    direct::LONGEST_NAME,
+    model::{Message, ToolCall},
+};
 
 /// What stands in place of the result of a call that was interrupted.
 const INTERRUPTED_CALL: &str = "The user interrupted this call; it may have happened.";
 
-/// What stands in place of an answer that was interrupted before it began.
-const INTERRUPTED: &str = "(interrupted by the user)";
+/// What stands in place of an answer, or of the rest of one, that never came.
+const INTERRUPTED: &str = "(this answer did not come to its end)";
+
+/// What stands in place of a name that servers would refuse.
+const NO_NAME: &str = "unknown";
 
 /// The messages of a conversation, always in an order that a model's server accepts.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +44,16 @@ impl History {
         self.messages.push(message);
     }
 
+    /// Adds what the model said. Its mistakes in calls stay out: many servers refuse a history that has them, and
+    /// every later request would fail.
+    pub(super) fn push_answer(&mut self, content: String, calls: &[ToolCall]) {
+        let tool_calls = calls.iter().cloned().map(acceptable).collect();
+        self.push(Message::Assistant {
+            content,
+            tool_calls,
+        });
+    }
+
     /// Adds some words of an answer that is not whole yet.
     pub(super) fn hear(&mut self, text: &str) {
         self.partial.push_str(text);
@@ -50,17 +66,17 @@ impl History {
 
     /// Closes what an interruption has left open: calls without a result, a question without an answer.
     pub(super) fn mend(&mut self) {
-        for call in self.open_calls() {
+        let open = self.open_calls();
+        let is_interrupted = !open.is_empty();
+        for call in open {
             self.messages.push(Message::Tool {
                 tool_call_id: call.id,
                 name: call.function.name,
                 content: INTERRUPTED_CALL.to_owned(),
             });
         }
-        if !matches!(
-            self.messages.last(),
-            Some(Message::User { .. } | Message::Tool { .. })
-        ) {
+        // After the results of calls that ended the turn, the user may speak.
+        if !is_interrupted && !matches!(self.messages.last(), Some(Message::User { .. })) {
             return;
         }
         let partial = std::mem::take(&mut self.partial);
@@ -89,6 +105,24 @@ impl History {
         }
         Vec::new()
     }
+}
+
+/// The call as servers take it: with a name, and an object for its arguments.
+pub(super) fn acceptable(mut call: ToolCall) -> ToolCall {
+    let function = &mut call.function;
+    if !is_object(&function.arguments) {
+        "{}".clone_into(&mut function.arguments);
+    }
+    let is_fine = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+    let name = &function.name;
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_fine) {
+        NO_NAME.clone_into(&mut function.name);
+    }
+    call
+}
+
+fn is_object(json: &str) -> bool {
+    matches!(serde_json::from_str(json), Ok(serde_json::Value::Object(_)))
 }
 
 #[cfg(test)]
@@ -149,5 +183,30 @@ mod tests {
         assert!(
             matches!(history.messages().last(), Some(Message::Assistant { content, .. }) if *content == expected)
         );
+    }
+
+    #[test]
+    fn the_user_may_speak_after_results_and_mistakes_do_not_stay() {
+        let mut history = History::new("s".to_owned());
+        history.push(Message::User {
+            content: "u".to_owned(),
+        });
+        let mut odd = call("a");
+        odd.function.name = "no such/name".to_owned();
+        odd.function.arguments = "{\"x\": ".to_owned();
+        history.push_answer("?".to_owned(), &[odd]);
+        history.push(Message::Tool {
+            tool_call_id: "a".to_owned(),
+            name: "t".to_owned(),
+            content: String::new(),
+        });
+        let length = history.messages().len();
+        history.mend();
+        assert_eq!(history.messages().len(), length);
+        let Message::Assistant { tool_calls, .. } = &history.messages()[2] else {
+            unreachable!("it is the model's")
+        };
+        assert_eq!(tool_calls[0].function.name, "unknown");
+        assert_eq!(tool_calls[0].function.arguments, "{}");
     }
 }

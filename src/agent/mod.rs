@@ -86,6 +86,8 @@ pub struct Agent {
     mode: Mode,
     limits: AgentLimits,
     history: History,
+    /// Held while a program runs.
+    programs: tokio::sync::Mutex<()>,
     /// What became of the servers at the start.
     servers: Vec<Event>,
 }
@@ -128,6 +130,7 @@ impl Agent {
             mode,
             limits,
             history: History::new(prompt),
+            programs: tokio::sync::Mutex::default(),
             servers,
         })
     }

@@ -13,6 +13,7 @@ use super::{
     Agent, Event,
     direct::DirectTools,
     event::{EndReason, Summary},
+    history,
     model::{Answer, Delivery, Heard, Message, ModelError, ToolCall, ToolDefinition, Usage},
     text,
     toolbox::{ServerTool, Use},
@@ -116,16 +117,18 @@ impl Agent {
             let Message::Assistant {
                 content,
                 tool_calls,
-            } = answer.message.clone()
+            } = answer.message
             else {
                 return Ok(EndReason::Answered);
             };
-            self.history.push(answer.message);
+            self.history.push_answer(content.clone(), &tool_calls);
             if !content.trim().is_empty() {
                 task.answer = content;
             }
-            if tool_calls.is_empty() {
-                return Ok(EndReason::Answered);
+            match (tool_calls.is_empty(), answer.is_cut) {
+                (true, true) => return Ok(EndReason::Cut),
+                (true, false) => return Ok(EndReason::Answered),
+                _ => {}
             }
             if let Some(end) = self.call_all(&tool_calls, &offer, task, heard).await {
                 return Ok(end);
@@ -205,7 +208,7 @@ impl Agent {
             });
             self.history.push(Message::Tool {
                 tool_call_id: call.id.clone(),
-                name: call.function.name.clone(),
+                name: history::acceptable(call.clone()).function.name,
                 content,
             });
         }
@@ -265,6 +268,8 @@ impl Agent {
         else {
             return "Error: give the program as `python_code`, a text".to_owned();
         };
+        // Programs of one answer run in their order: one may rest on what another has done.
+        let _turn = self.programs.lock().await;
         task.tell(Event::Code {
             id: call.id.clone(),
             code: program.clone(),
@@ -298,7 +303,8 @@ fn arguments(text: &str) -> Result<Map<String, Value>, String> {
         Ok(Value::Object(arguments)) => Ok(arguments),
         Ok(_) => Err("the arguments of a call are a JSON object".to_owned()),
         Err(error) => Err(format!(
-            "the arguments are not JSON ({error}); write the call again"
+            "the arguments are not JSON ({error}); write the call again. They were: {}",
+            text::cut(text, 500)
         )),
     }
 }

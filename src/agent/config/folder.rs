@@ -220,12 +220,20 @@ fn wrong(place: &str, reason: String) -> ConfigError {
 
 /// serde quotes the value that is wrong, and it may be a secret.
 pub(super) fn type_only(reason: &str) -> String {
-    let Some((before, after)) = reason.split_once(": string \"") else {
+    let quoted = reason
+        .split_once(": ")
+        .filter(|(what, _)| what.starts_with("invalid "));
+    let Some((what, found)) = quoted else {
         return reason.to_owned();
     };
-    match after.rsplit_once("\", ") {
-        Some((_, expected)) => format!("{before}: a string, {expected}"),
-        None => before.to_owned(),
+    let kind = found
+        .split(['"', '`', ','])
+        .next()
+        .unwrap_or_default()
+        .trim();
+    match found.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("{what}: {kind}, expected {expected}"),
+        None => what.to_owned(),
     }
 }
 

@@ -12,6 +12,9 @@ use crate::upstream::{ServerConfig, Transport};
 /// The longest name that is made from a configuration: it is a name in Python.
 const LONGEST_NAME: usize = 40;
 
+/// Servers of one agent: all are started at once.
+const MOST: usize = 64;
+
 /// One server as it stands there.
 #[derive(Debug, Deserialize)]
 struct Entry {
@@ -40,6 +43,12 @@ struct Entry {
 /// # Errors
 /// For the first that can't be understood, with its place.
 pub(super) fn parse(entries: &[Value]) -> Result<Vec<AgentServer>, String> {
+    if entries.len() > MOST {
+        return Err(format!(
+            "`servers`: there are {}; an agent may have {MOST}",
+            entries.len()
+        ));
+    }
     let mut servers: Vec<AgentServer> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let place = format!("servers[{index}]");

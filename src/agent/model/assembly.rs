@@ -4,6 +4,8 @@
 //! some send a call whole. A new call begins where the index is new, or where a used one comes with another id or
 //! with a name after arguments.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{
@@ -164,9 +166,11 @@ impl Assembly {
 
     /// The answer. Calls without an id get one of ours.
     pub(super) fn finish(self) -> Answer {
+        let mut ids = HashSet::new();
         let calls = self.calls.into_iter().map(|call| ToolCall {
             id: call
                 .id
+                .filter(|id| id.len() <= LONGEST_NAME && ids.insert(id.clone()))
                 .unwrap_or_else(|| format!("call_{}", uuid::Uuid::new_v4().simple())),
             kind: FunctionKind::Function,
             function: Function {
@@ -177,10 +181,11 @@ impl Assembly {
                 },
             },
         });
+        let tool_calls = calls.collect();
         Answer {
             message: Message::Assistant {
                 content: self.text,
-                tool_calls: calls.collect(),
+                tool_calls,
             },
             usage: self.usage,
             is_cut: self.finish_reason.as_deref() == Some("length"),

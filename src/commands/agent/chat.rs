@@ -41,13 +41,18 @@ enum Worked {
     Interrupted,
     /// With everything else.
     Left,
+    /// Because nobody reads what comes of it.
+    Unread,
 }
 
 impl Chat {
     /// Works on one task.
     pub(super) async fn one(&mut self, agent: &mut Agent, task: &str) -> Result<ExitCode, Problem> {
         Ok(match self.work(agent, task).await {
-            Worked::Ended(EndReason::TurnLimit | EndReason::ModelError) => ExitCode::FAILURE,
+            Worked::Unread
+            | Worked::Ended(EndReason::TurnLimit | EndReason::ModelError | EndReason::Cut) => {
+                ExitCode::FAILURE
+            }
             Worked::Ended(_) => ExitCode::SUCCESS,
             Worked::Interrupted | Worked::Left => ExitCode::from(INTERRUPTED),
         })
@@ -79,6 +84,7 @@ impl Chat {
                         self.screen.line("interrupted; Ctrl-C again to leave");
                     }
                     Worked::Left => return Ok(ExitCode::from(INTERRUPTED)),
+                    Worked::Unread => return Ok(ExitCode::FAILURE),
                 },
             }
         }
@@ -102,6 +108,9 @@ impl Chat {
                 return Worked::Ended(EndReason::Answered);
             };
             self.screen.show(&event);
+            if self.screen.is_broken() {
+                return Worked::Unread;
+            }
             if let Event::End(summary) = event {
                 return Worked::Ended(summary.reason);
             }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use console::Term;
-use rustyline::{DefaultEditor, error::ReadlineError};
+use rustyline::{Behavior, Config, DefaultEditor, error::ReadlineError};
 use tokio::sync::oneshot;
 
 /// What was typed.
@@ -95,7 +95,9 @@ impl Keyboard {
 }
 
 fn at_terminal(asked: &mpsc::Receiver<Question>) {
-    let mut editor = DefaultEditor::new().ok();
+    // Standard output may be a file: who sits there sees the terminal.
+    let config = Config::builder().behavior(Behavior::PreferTerm).build();
+    let mut editor = DefaultEditor::with_config(config).ok();
     while let Ok(question) = asked.recv() {
         if question.answer.is_closed() {
             continue;
@@ -130,11 +132,14 @@ fn line(editor: &mut DefaultEditor, question: &Question) -> Typed {
 
 fn in_pipe(asked: &mpsc::Receiver<Question>) {
     while let Ok(question) = asked.recv() {
-        let mut line = String::new();
-        let read = io::stdin().lock().read_line(&mut line);
+        let mut line = Vec::new();
+        let read = io::stdin().lock().read_until(b'\n', &mut line);
         let typed = match read {
             Ok(0) | Err(_) => Typed::End,
-            Ok(_) => Typed::Line(line.trim_end_matches(['\r', '\n']).to_owned()),
+            Ok(_) => {
+                let line = String::from_utf8_lossy(&line);
+                Typed::Line(line.trim_end_matches(['\r', '\n']).to_owned())
+            }
         };
         let _ = question.answer.send(typed);
     }

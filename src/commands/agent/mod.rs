@@ -184,10 +184,14 @@ async fn run(
 }
 
 fn task(prompt: String) -> Result<String, Problem> {
-    if prompt == "-" {
-        return Ok(std::io::read_to_string(std::io::stdin())?);
+    let task = match prompt.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin())?,
+        _ => prompt,
+    };
+    if task.trim().is_empty() {
+        return Err("the task is empty; say what is to be done".into());
     }
-    Ok(prompt)
+    Ok(task)
 }
 
 /// Asks for what the configuration wants to know. An empty answer means the environment variable of that name.

@@ -1,21 +1,27 @@
 //! What the user sees.
 
 use std::{
-    io::{self, Write as _},
-    sync::Mutex,
+    io::{self, IsTerminal as _, Write as _},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use console::{Term, measure_text_width, style, truncate_str};
 
 use super::highlight;
-use crate::agent::{Agent, EndReason, Event, Summary, model::Usage};
+use crate::agent::{Agent, EndReason, Event, Summary, model::Usage, text};
 
 /// Lines of a result that are shown.
 const LINES: usize = 12;
 
 /// Where no window says how wide it is.
 const WIDTH: usize = 100;
+
+/// Of a program, this much is shown (characters).
+const LONGEST_CODE: usize = 20_000;
 
 /// Of a name, this much is shown (characters).
 pub(super) const LONGEST_NAME: usize = 500;
@@ -40,6 +46,8 @@ pub(super) struct Screen {
     term: Term,
     /// What is being said; a line of another kind begins on a new line.
     saying: Mutex<Option<Saying>>,
+    /// Nobody reads what is shown.
+    is_broken: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +60,8 @@ impl Screen {
     pub(super) fn new(is_json: bool, has_task: bool) -> Self {
         let form = match (is_json, has_task) {
             (true, _) => Form::Json,
-            (_, true) => Form::Answer,
+            // A person who sees both would read the answer twice.
+            (_, true) if !io::stdout().is_terminal() => Form::Answer,
             _ => Form::Chat,
         };
         Self {
@@ -63,6 +72,7 @@ impl Screen {
                 Term::stderr()
             },
             saying: Mutex::default(),
+            is_broken: AtomicBool::new(false),
         }
     }
 
@@ -84,7 +94,10 @@ impl Screen {
             return;
         }
         if self.form == Form::Json {
-            agent.servers().iter().for_each(json);
+            agent
+                .servers()
+                .iter()
+                .for_each(|event| self.note(json(event)));
             return;
         }
         let model = agent.model().endpoint();
@@ -108,13 +121,24 @@ impl Screen {
     /// Shows one event.
     pub(super) fn show(&self, event: &Event) {
         if self.form == Form::Json {
-            return json(event);
+            return self.note(json(event));
         }
         if !self.is_quiet() {
             self.draw(event);
         }
         if let (Form::Answer, Event::End(summary)) = (self.form, event) {
-            answer(summary);
+            self.note(answer(summary));
+        }
+    }
+
+    /// Whether nobody reads what is shown.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, written: io::Result<()>) {
+        if written.is_err() {
+            self.is_broken.store(true, Ordering::Relaxed);
         }
     }
 
@@ -202,7 +226,7 @@ impl Screen {
         } else {
             text
         };
-        let _ = self.term.write_str(&text);
+        self.note(self.term.write_str(&text));
         let _ = self.term.flush();
     }
 
@@ -215,13 +239,13 @@ impl Screen {
         if saying.take().is_some() {
             let _ = self.term.write_line("");
         }
-        let _ = self.term.write_line(text);
+        self.note(self.term.write_line(text));
     }
 
     /// A program, with its bar at the left.
     fn code(&self, code: &str) {
         self.line("");
-        let code = plain(code);
+        let code = plain(&text::cut(code, LONGEST_CODE));
         let lines = if self.term.features().colors_supported() && console::colors_enabled() {
             highlight::python(&code)
         } else {
@@ -245,16 +269,8 @@ impl Screen {
     }
 
     fn end(&self, summary: &Summary) {
-        let note = match summary.reason {
-            EndReason::TurnLimit => "the model was asked as often as it may be (--max-turns)",
-            EndReason::ModelError => summary
-                .error
-                .as_deref()
-                .unwrap_or("the model can't be asked"),
-            _ => "",
-        };
-        if !note.is_empty() {
-            self.line(&style(format!("! {}", plain(note))).red().to_string());
+        if let Some(note) = note(summary) {
+            self.line(&style(format!("! {}", plain(&note))).red().to_string());
         }
         self.line(&style(self.cut(&costs(summary))).dim().to_string());
     }
@@ -273,25 +289,33 @@ impl Screen {
 }
 
 /// The answer, for a pipe.
-fn answer(summary: &Summary) {
-    if let Some(error) = &summary.error {
-        eprintln!("callgate: {}", plain(error));
-    }
-    if summary.reason == EndReason::TurnLimit {
-        eprintln!(
-            "callgate: the model was asked {} times and has not answered (--max-turns)",
-            summary.turns
-        );
+fn answer(summary: &Summary) -> io::Result<()> {
+    if let Some(note) = note(summary) {
+        eprintln!("callgate: {}", plain(&note));
     }
     let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{}", summary.answer);
+    writeln!(out, "{}", summary.answer)?;
+    out.flush()
 }
 
-fn json(event: &Event) {
-    if let Ok(line) = serde_json::to_string(event) {
-        let mut out = io::stdout().lock();
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+/// What is to be said of a task that did not end as it should.
+fn note(summary: &Summary) -> Option<String> {
+    match summary.reason {
+        EndReason::TurnLimit => Some(format!(
+            "the model was asked {} times and has not answered (--max-turns)",
+            summary.turns
+        )),
+        EndReason::Cut => Some("the answer was cut off at the model's largest length".to_owned()),
+        EndReason::ModelError => summary.error.clone(),
+        _ => None,
     }
+}
+
+fn json(event: &Event) -> io::Result<()> {
+    let line = serde_json::to_string(event)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
 }
 
 fn described(event: &Event) -> String {
