@@ -93,6 +93,9 @@ pub fn execute(command_line: CommandLine) -> ExitCode {
         Command::Doctor => Ok(doctor::execute(&options)),
     };
     result.unwrap_or_else(|error| {
+        // It may quote what somebody else wrote.
+        let is_fine = |character: &char| *character == '\n' || !character.is_control();
+        let error: String = error.to_string().chars().filter(is_fine).collect();
         eprintln!("callgate: {error}");
         ExitCode::FAILURE
     })

@@ -97,7 +97,7 @@ impl Screen {
             agent
                 .servers()
                 .iter()
-                .for_each(|event| self.note(json(event)));
+                .for_each(|event| self.note(&json(event)));
             return;
         }
         let model = agent.model().endpoint();
@@ -121,13 +121,13 @@ impl Screen {
     /// Shows one event.
     pub(super) fn show(&self, event: &Event) {
         if self.form == Form::Json {
-            return self.note(json(event));
+            return self.note(&json(event));
         }
         if !self.is_quiet() {
             self.draw(event);
         }
         if let (Form::Answer, Event::End(summary)) = (self.form, event) {
-            self.note(answer(summary));
+            self.note(&answer(summary));
         }
     }
 
@@ -136,7 +136,7 @@ impl Screen {
         self.is_broken.load(Ordering::Relaxed)
     }
 
-    fn note(&self, written: io::Result<()>) {
+    fn note(&self, written: &io::Result<()>) {
         if written.is_err() {
             self.is_broken.store(true, Ordering::Relaxed);
         }
@@ -226,7 +226,7 @@ impl Screen {
         } else {
             text
         };
-        self.note(self.term.write_str(&text));
+        self.note(&self.term.write_str(&text));
         let _ = self.term.flush();
     }
 
@@ -239,7 +239,7 @@ impl Screen {
         if saying.take().is_some() {
             let _ = self.term.write_line("");
         }
-        self.note(self.term.write_line(text));
+        self.note(&self.term.write_line(text));
     }
 
     /// A program, with its bar at the left.
