@@ -328,7 +328,7 @@ fn interrupt(process: &Child) {
 }
 
 fn wait(process: &mut Child) -> Option<i32> {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         if let Some(status) = process.try_wait().expect("it can be waited for") {
             return status.code();
@@ -371,7 +371,9 @@ fn ctrl_c_stops_the_turn_and_a_second_one_leaves() {
     interrupt(&process);
     until("interrupted");
     writeln!(input, "third").unwrap();
+    // Only then the next one is not for this turn.
     until("Back again.");
+    until("1 turn");
     let messages = model.messages();
     let roles: Vec<&str> = messages
         .iter()

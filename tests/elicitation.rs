@@ -77,7 +77,7 @@ fn before_2026_07_28_calls_are_elicitation_requests() {
     assert_ran(&result);
 }
 
-fn retry(agent: &mut Agent, required: &Value, responses: Value) -> Value {
+fn retry(agent: &mut Agent, required: &Value, responses: &Value) -> Value {
     let params = json!({"name": "run_python_code", "arguments": {"python_code": PROGRAM, "available_tools": tools()},
         "requestState": required["requestState"], "inputResponses": responses});
     Events::of(agent.request("tools/call", params)).result()
@@ -110,12 +110,12 @@ fn on_2026_07_28_calls_of_one_round_are_one_input_required_result() {
         Some(2)
     );
     let answers = responses(&first);
-    let second = retry(&mut agent, &first, answers.clone());
+    let second = retry(&mut agent, &first, &answers);
     // What was answered is over.
-    let stale = retry(&mut agent, &first, answers);
+    let stale = retry(&mut agent, &first, &answers);
     assert_eq!(stale["isError"], true, "{stale}");
     let answers = responses(&second);
-    assert_ran(&retry(&mut agent, &second, answers));
+    assert_ran(&retry(&mut agent, &second, &answers));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn an_eleventh_round_fails_with_a_clear_error() {
     while result["resultType"] == "input_required" {
         rounds += 1;
         let answers = responses(&result);
-        result = retry(&mut agent, &result, answers);
+        result = retry(&mut agent, &result, &answers);
     }
     assert_eq!(rounds, 10);
     let message = structured(&result)["error"]["message"]
@@ -149,9 +149,9 @@ fn a_declined_call_is_an_error_and_nonsense_is_refused() {
         .as_object()
         .and_then(|of| of.keys().next().cloned())
         .expect("one");
-    let nonsense = retry(&mut agent, &first, json!({&key: {"action": "perhaps"}}));
+    let nonsense = retry(&mut agent, &first, &json!({&key: {"action": "perhaps"}}));
     assert_eq!(nonsense["isError"], true, "{nonsense}");
-    let result = retry(&mut agent, &first, json!({key: {"action": "decline"}}));
+    let result = retry(&mut agent, &first, &json!({key: {"action": "decline"}}));
     let message = structured(&result)["error"]["message"]
         .as_str()
         .expect("it failed");

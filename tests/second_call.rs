@@ -1,5 +1,9 @@
 //! Promise: a client that answers no notifications gets the tool calls of a program in its result, and answers them
 //! by a second call, however it speaks.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "calls with JSON read better without borrows"
+)]
 
 mod support;
 

@@ -1,5 +1,9 @@
 //! Promise: code calls the tools of the operator's MCP servers, whatever the client is; and whatever a server does, it
 //! harms nobody but those who call it.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "calls with JSON read better without borrows"
+)]
 
 mod support;
 
@@ -39,7 +43,7 @@ impl Config {
         self.folder.path().join("mcp.json")
     }
 
-    fn arguments<'a>(&'a self, path: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    fn arguments<'a>(path: &'a str, more: &[&'a str]) -> Vec<&'a str> {
         let mut arguments = vec!["--mcp-config", path];
         arguments.extend(more);
         arguments
@@ -49,7 +53,7 @@ impl Config {
     fn client(&self, more: &[&str]) -> Client {
         let path = self.path();
         let path = path.to_str().expect("paths here are UTF-8");
-        Client::start(&self.arguments(path, more))
+        Client::start(&Self::arguments(path, more))
     }
 
     /// `callgate` as a command.
@@ -707,7 +711,7 @@ fn upstreams_and_a_second_call_go_together() {
 fn principals_share_servers_but_nothing_else() {
     let config = Config::new(json!({"calc": real()}));
     let path = config.path();
-    let arguments = config.arguments(path.to_str().expect("UTF-8"), &[]);
+    let arguments = Config::arguments(path.to_str().expect("UTF-8"), &[]);
     let (server, _folder, ann, bob) = guarded(&arguments);
     for token in [&ann, &bob] {
         let mut agent =
@@ -917,11 +921,7 @@ fn import_makes_one_configuration_of_those_of_desktop_clients() {
         "{told}"
     );
     assert!(told.contains("✗ not JSON"), "{told}");
-    let path = home.join(configs).join(if cfg!(target_os = "macos") {
-        "callgate/mcp.json"
-    } else {
-        "callgate/mcp.json"
-    });
+    let path = home.join(configs).join("callgate/mcp.json");
     let written: Value =
         serde_json::from_slice(&fs::read(&path).expect("it is there")).expect("it is JSON");
     assert_eq!(

@@ -127,8 +127,17 @@ impl Toolbox {
 
     /// What the servers that are up have now.
     pub async fn tools(&self) -> Vec<ServerTool> {
-        let servers = self.upstreams.servers().iter();
-        let up = servers.filter(|server| server.state() == ServerState::Up);
+        let (up, others): (Vec<_>, Vec<_>) = self
+            .upstreams
+            .servers()
+            .iter()
+            .partition(|server| server.state() == ServerState::Up);
+        // One that has died is started again; whoever asks does not wait for it.
+        for server in others {
+            let server = Arc::clone(server);
+            tokio::spawn(async move { drop(server.up().await) });
+        }
+        let up = up.into_iter();
         let tools = join_all(up.map(|server| self.tools_of(server))).await;
         tools.into_iter().flatten().collect()
     }

@@ -7,8 +7,8 @@ use super::ModelError;
 /// Hugging Face's router, which speaks the API of chat completions for all of its providers.
 const ROUTER: &str = "https://router.huggingface.co/v1";
 
-/// Hosts that a Hugging Face token may be sent to without being asked.
-const HUB_HOSTS: [&str; 2] = ["huggingface.co", "hf.space"];
+/// The host that a Hugging Face token may be sent to without being asked, and those below it.
+const HUB_HOST: &str = "huggingface.co";
 
 /// What is shorter is no secret, and stands everywhere (bytes).
 const SHORTEST_SECRET: usize = 4;
@@ -99,9 +99,8 @@ impl Endpoint {
         };
         let of_hub = || {
             let host = self.url.host_str()?;
-            let is_hub = HUB_HOSTS
-                .iter()
-                .any(|hub| host == *hub || host.ends_with(&format!(".{hub}")));
+            let is_hub = host == HUB_HOST || host.ends_with(&format!(".{HUB_HOST}"));
+            let is_hub = is_hub && self.url.scheme() == "https";
             is_hub.then(|| variable("HF_TOKEN")).flatten()
         };
         self.key = self.key.or_else(|| variable("API_KEY")).or_else(of_hub);
@@ -213,7 +212,11 @@ mod tests {
         let provider = Endpoint::of_provider("groq", "org/model", None).unwrap();
         assert_eq!(provider.model(), "org/model:groq");
         assert_eq!(key(provider).as_deref(), Some("hf_x"));
-        for base in ["http://localhost:1/v1", "https://nothuggingface.co/v1"] {
+        for base in [
+            "http://localhost:1/v1",
+            "https://nothuggingface.co/v1",
+            "http://router.huggingface.co/v1",
+        ] {
             assert_eq!(key(Endpoint::new(base, "m", None).unwrap()), None, "{base}");
         }
         let own = Endpoint::new("http://h/v1", "m", Some("mine".to_owned())).unwrap();

@@ -6,8 +6,27 @@ use std::{
 };
 
 use console::Term;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::{Behavior, Config, DefaultEditor, error::ReadlineError};
 use tokio::sync::oneshot;
+
+/// How the terminal is set; set so again when this is dropped, whatever was being asked then.
+pub(super) struct Settings(Option<Termios>);
+
+impl Settings {
+    /// As they are now.
+    pub(super) fn keep() -> Self {
+        Self(tcgetattr(io::stdin()).ok())
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        if let Some(settings) = &self.0 {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, settings);
+        }
+    }
+}
 
 /// What was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -103,6 +103,7 @@ impl RunArguments {
 /// Does it.
 pub(super) fn execute(command: AgentCommand, options: &Options) -> Result<ExitCode, Problem> {
     let AgentCommand::Run(arguments) = command;
+    let _settings = keyboard::Settings::keep();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -165,6 +166,7 @@ async fn run(
     // Those of --mcp-config are the agent's, like the others.
     let settings = options.settings_with(Upstreams::default());
     let (mode, limits) = (arguments.mode(), arguments.limits());
+    screen.wait(config.servers.len());
     let mut agent = Agent::start(config, mode, limits, approval, settings).await?;
     screen.greet(&folder.name, &agent);
     let mut chat = Chat {

@@ -81,6 +81,17 @@ impl Screen {
         eprintln!("callgate: {}", plain(text));
     }
 
+    /// That it takes a moment until servers have started.
+    pub(super) fn wait(&self, servers: usize) {
+        if servers > 0 && self.form == Form::Chat && self.term.is_term() {
+            self.line(
+                &style(format!("starting {} …", counted(servers, "server")))
+                    .dim()
+                    .to_string(),
+            );
+        }
+    }
+
     /// What there is at the start.
     pub(super) fn greet(&self, name: &str, agent: &Agent) {
         if self.is_quiet() {
