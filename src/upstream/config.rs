@@ -168,7 +168,7 @@ impl Config {
 /// When it is not JSON, or has no servers.
 pub(super) fn entries(text: &str) -> Result<Entries, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &options());
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &jsonc());
     let parsed = parsed.map_err(|error| format!("not JSON: {error}"))?;
     let Some(ast::Value::Object(root)) = parsed.value else {
         return Err(format!("not a configuration of servers: {SHAPE}"));
@@ -228,7 +228,9 @@ fn servers_of<'a, 'b>(
 
 const SHAPE: &str = r#"It should look like {"mcpServers": {"files": {"command": "npx", "args": ["…"]}, "web": {"url": "https://…/mcp"}}}"#;
 
-fn options() -> ParseOptions {
+/// JSON as people write configurations: with comments and trailing commas, and nothing else.
+#[must_use]
+pub fn jsonc() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,

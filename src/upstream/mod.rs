@@ -27,7 +27,8 @@ use rmcp::model::{CallToolResult, JsonObject, RequestMetaObject};
 
 use self::home::Home;
 pub use self::{
-    config::{Config, ConfigError, ServerConfig, Transport},
+    config::{Config, ConfigError, ServerConfig, Transport, jsonc},
+    http::client as http_client,
     listing::Listing,
     policy::{Policy, PolicyError},
     server::{CallError, Server, ServerState},

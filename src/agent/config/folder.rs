@@ -6,12 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use jsonc_parser::{CollectOptions, parse_to_ast};
 use serde_json::Value;
 
 use super::{
     AgentConfig, ConfigError, Document, Input, InputValues, Overrides, hub, inputs, servers,
 };
+use crate::upstream::jsonc;
 
 const FILE: &str = "agent.json";
 
@@ -112,7 +113,7 @@ impl AgentFolder {
         prompt: Option<String>,
     ) -> Result<Self, ConfigError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let document = parse_to_ast(text, &CollectOptions::default(), &options());
+        let document = parse_to_ast(text, &CollectOptions::default(), &jsonc());
         let document = document.map(|parsed| parsed.value.map_or(Value::Null, Into::into));
         let document = match document {
             Ok(document @ Value::Object(_)) => document,
@@ -257,19 +258,4 @@ fn read(file: &Path) -> Result<String, ConfigError> {
         ))));
     }
     fs::read_to_string(file).map_err(unreadable)
-}
-
-fn options() -> ParseOptions {
-    ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    }
 }

@@ -22,8 +22,8 @@ pub use self::{
     message::{Function, FunctionKind, Message, ToolCall, ToolDefinition, Usage},
 };
 
-/// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long an error's body may take.
+const ERROR_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How often one request is made, the first time included.
 const ATTEMPTS: u32 = 5;
@@ -67,14 +67,7 @@ impl Model {
     /// # Errors
     /// When no HTTP client can be made.
     pub fn new(endpoint: Endpoint, stall: Duration) -> Result<Self, String> {
-        // Needed once in a process; it fails only where it was done already.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("callgate/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| format!("no HTTP client could be made: {error}"))?;
+        let client = crate::upstream::http_client()?;
         Ok(Self {
             endpoint,
             client,
@@ -207,7 +200,7 @@ async fn refusal(mut response: reqwest::Response) -> ModelError {
             }
         }
     };
-    let _ = tokio::time::timeout(CONNECT_TIMEOUT, reading).await;
+    let _ = tokio::time::timeout(ERROR_TIMEOUT, reading).await;
     let mut message = failure::message_of_body(&String::from_utf8_lossy(&body));
     if let Some(location) = location {
         let location = failure::bounded(&String::from_utf8_lossy(location.as_bytes()));
