@@ -421,3 +421,16 @@ fn ctrl_c_ends_a_single_task() {
     interrupt(&process);
     assert_eq!(wait(&mut process), Some(130));
 }
+
+#[test]
+fn ctrl_c_ends_it_though_nobody_reads_what_it_says() {
+    let model = ScriptedModel::start(
+        &json!([{"text": "x".repeat(1_000_000), "cut": 65536, "fragment": 1000}]),
+    );
+    let folder = Folder::with_servers(&model.url, &json!([]));
+    let mut process = start(folder.path(), &["--prompt", "x", "--json"], &[]);
+    // The pipe is full by now.
+    std::thread::sleep(Duration::from_secs(2));
+    interrupt(&process);
+    assert_eq!(wait(&mut process), Some(130));
+}

@@ -109,7 +109,8 @@ pub(super) fn execute(command: AgentCommand, options: &Options) -> Result<ExitCo
         .build()?;
     let ended = runtime.block_on(async {
         let stops = Stops::listen()?;
-        let mut early = Stops::listen()?;
+        let mut early = stops.another()?;
+        tokio::spawn(stops.another()?.insist());
         let (begun, has_begun) = oneshot::channel();
         let run = run(arguments, options, stops, begun);
         // Before there is a chat, whatever ends something ends everything.
