@@ -46,6 +46,18 @@ struct Suspended {
     claims: usize,
 }
 
+impl Suspended {
+    /// Nobody else will hear what the run has done.
+    fn log_end(&self, how: &str) {
+        let records = self.run.gate.close();
+        let calls: Vec<String> = records
+            .iter()
+            .map(|call| format!("{}: {}", call.tool_name, call.outcome.describe()))
+            .collect();
+        tracing::warn!(principal = %self.principal, ?calls, "a suspended run {how}");
+    }
+}
+
 /// The right to continue a run, once there is a slot for it.
 pub struct Claim {
     runs: Arc<SuspendedRuns>,
@@ -99,8 +111,8 @@ impl SuspendedRuns {
         runs.insert(handle.clone(), suspended);
         drop(runs);
         for run in ended {
-            tracing::warn!(%principal, "a suspended run was ended to make room for a newer one");
             run.expiry.abort();
+            run.log_end("was ended to make room for a newer one");
         }
         Ok(handle)
     }
@@ -229,7 +241,7 @@ impl SuspendedRuns {
                 let expired = runs.remove(&handle);
                 drop(runs);
                 if let Some(expired) = expired {
-                    tracing::info!(principal = %expired.principal, "a suspended run expired");
+                    expired.log_end("expired");
                 }
                 return;
             }
