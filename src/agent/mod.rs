@@ -25,7 +25,7 @@ pub use self::{
     history::History,
 };
 use self::{code::Code, model::Model, toolbox::Toolbox};
-use crate::server::Settings;
+use crate::server::{Callbacks, Settings};
 
 /// How long a decision about a call may take.
 const APPROVAL_TIME: Duration = Duration::from_hours(1);
@@ -110,6 +110,8 @@ impl Agent {
         let takes_time = approval.takes_time();
         let toolbox = Toolbox::new(config.servers, &config.policy, approval, timeout);
         let toolbox = Arc::new(toolbox);
+        // Whatever an operator wants of other clients: this one answers.
+        settings.callbacks = Callbacks::Notify;
         if takes_time {
             // A program waits for whoever decides about its calls.
             settings.call_limits.tool_timeout += APPROVAL_TIME;

@@ -1,6 +1,6 @@
 //! The arguments of a call, while it is under way.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -35,11 +35,5 @@ impl Arguments {
     #[must_use]
     pub fn json(&self) -> &str {
         &self.0.json
-    }
-}
-
-impl fmt::Display for Arguments {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.json())
     }
 }

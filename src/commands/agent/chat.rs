@@ -9,7 +9,8 @@ use super::{
     super::Problem,
     consent::Wish,
     keyboard::{Keyboard, Typed},
-    screen::{self, Screen},
+    plain::one_line,
+    screen::Screen,
     stops::{Stop, Stops},
 };
 use crate::agent::{Agent, Decision, EndReason, Event, ToolUse, text};
@@ -171,10 +172,7 @@ fn question(call: &ToolUse) -> String {
     } else {
         "changes something"
     };
-    let arguments = text::cut(&screen::name(&call.arguments.to_string(), SHOWN * 2), SHOWN);
-    let (server, tool) = (
-        screen::name(&call.server, SHOWN),
-        screen::name(&call.tool, SHOWN),
-    );
+    let arguments = text::cut(&one_line(&call.arguments.to_string(), SHOWN * 2), SHOWN);
+    let (server, tool) = (one_line(&call.server, SHOWN), one_line(&call.tool, SHOWN));
     format!("{server}.{tool} {warning}: {arguments}")
 }

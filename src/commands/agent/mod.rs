@@ -4,6 +4,7 @@ mod chat;
 mod consent;
 mod highlight;
 mod keyboard;
+mod plain;
 mod screen;
 mod stops;
 
@@ -18,7 +19,8 @@ use self::{
     chat::{Chat, INTERRUPTED},
     consent::Consent,
     keyboard::Keyboard,
-    screen::{LONGEST_NAME, Screen},
+    plain::{LONGEST_NAME, one_line},
+    screen::Screen,
     stops::Stops,
 };
 use super::{Options, Problem, options::duration};
@@ -205,8 +207,8 @@ async fn ask_inputs(inputs: &[Input], keyboard: &Keyboard) -> Result<InputValues
         let mut value = String::new();
         if keyboard.has_person() {
             let what = input.description.as_deref().unwrap_or(&input.id);
-            let what = screen::name(what, LONGEST_NAME);
-            let variable = screen::name(&variable, LONGEST_NAME);
+            let what = one_line(what, LONGEST_NAME);
+            let variable = one_line(&variable, LONGEST_NAME);
             let question = format!("{what} [empty: the environment's {variable}]: ");
             let said = keyboard.ask(&question, input.password).await;
             said.ok_or("nothing was started")?
@@ -235,7 +237,7 @@ async fn confirm_stranger(
 ) -> Result<(), Problem> {
     eprintln!(
         "The agent {} of the Hub wants to use:",
-        screen::name(name, LONGEST_NAME)
+        one_line(name, LONGEST_NAME)
     );
     for server in &config.servers {
         let what = match &server.config.transport {
@@ -250,12 +252,12 @@ async fn confirm_stranger(
         eprintln!(
             "  {}: {}",
             server.config.name,
-            screen::name(&what, LONGEST_NAME)
+            one_line(&what, LONGEST_NAME)
         );
     }
     eprintln!(
         "  the model: {}",
-        screen::name(&format!("{:?}", config.endpoint), LONGEST_NAME)
+        one_line(&format!("{:?}", config.endpoint), LONGEST_NAME)
     );
     if !keyboard.has_person() {
         return Err("nobody is there to ask whether that is fine; --yes says so".into());

@@ -11,7 +11,10 @@ use std::{
 
 use console::{Term, measure_text_width, style, truncate_str};
 
-use super::highlight;
+use super::{
+    highlight,
+    plain::{LONGEST_NAME, one_line, plain},
+};
 use crate::agent::{Agent, EndReason, Event, Summary, model::Usage, text};
 
 /// Lines of a result that are shown.
@@ -22,9 +25,6 @@ const WIDTH: usize = 100;
 
 /// Of a program, this much is shown (characters).
 const LONGEST_CODE: usize = 20_000;
-
-/// Of a name, this much is shown (characters).
-pub(super) const LONGEST_NAME: usize = 500;
 
 /// In a narrower window nothing would be left of a line.
 const NARROWEST: usize = 20;
@@ -192,9 +192,9 @@ impl Screen {
             } => {
                 let call = format!(
                     "→ {}.{} {}",
-                    name(server, LONGEST_NAME),
-                    name(tool, LONGEST_NAME),
-                    name(&arguments.to_string(), LONGEST_NAME)
+                    one_line(server, LONGEST_NAME),
+                    one_line(tool, LONGEST_NAME),
+                    one_line(&arguments.to_string(), LONGEST_NAME)
                 );
                 self.line(&style(self.cut(&call)).cyan().to_string());
             }
@@ -209,7 +209,7 @@ impl Screen {
                 } else {
                     style("←").cyan()
                 };
-                let first = name(text.lines().next().unwrap_or_default(), LONGEST_NAME);
+                let first = one_line(text.lines().next().unwrap_or_default(), LONGEST_NAME);
                 let time = humantime::format_duration(rounded(*duration));
                 self.line(&self.cut(&format!("{mark} {time} {first}")));
             }
@@ -371,37 +371,4 @@ fn rounded(time: Duration) -> Duration {
     let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let step = if milliseconds >= 10_000 { 100 } else { 1 };
     Duration::from_millis(milliseconds / step * step)
-}
-
-/// Text of models and tools without what would move the cursor or more.
-pub(super) fn plain(text: &str) -> String {
-    let is_fine = |character: &char| matches!(character, '\n' | '\t') || !is_hidden(*character);
-    text.chars().filter(is_fine).collect()
-}
-
-/// The same on one line, for names: one must not pass for more than it is.
-pub(super) fn name(text: &str, longest: usize) -> String {
-    let shown = text.chars().filter(|character| !is_hidden(*character));
-    shown.take(longest).collect()
-}
-
-/// What is not seen, or turns round what is.
-fn is_hidden(character: char) -> bool {
-    let turns = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_nothing = matches!(
-        character,
-        '\u{200b}' | '\u{2060}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
-    );
-    character.is_control() || turns || is_nothing
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{name, plain};
-
-    #[test]
-    fn nothing_that_a_terminal_obeys_is_shown() {
-        assert_eq!(plain("a\u{1b}[31mb\u{7}\r\n\tü\u{9b}2J"), "a[31mb\n\tü2J");
-        assert_eq!(name("a\n\u{202e}b\u{200b}c", 9), "abc");
-    }
 }
