@@ -109,7 +109,7 @@ fn what_does_not_pass_is_told_at_once_and_without_the_key() {
         ),
         (
             json!({"status": 302, "headers": {"Location": "https://elsewhere.example/v1"}, "body": ""}),
-            "it redirects to https://elsewhere.example/v1",
+            "it redirects to https://elsewhere.example:",
         ),
         (
             json!({"status": 200, "body": "<html>Welcome</html>", "headers": {"Content-Type": "application/json"}}),

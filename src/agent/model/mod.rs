@@ -137,7 +137,7 @@ impl Model {
         let sent = tokio::time::timeout(self.stall, request.send()).await;
         let response = sent
             .map_err(|_| ModelError::Stalled(self.stall))?
-            .map_err(|error| ModelError::Unreachable(cause(&error)))?;
+            .map_err(|error| unsent(&error))?;
         if !response.status().is_success() {
             return Err(refusal(response).await);
         }
@@ -190,7 +190,6 @@ async fn refusal(mut response: reqwest::Response) -> ModelError {
         .get("retry-after")
         .and_then(|value| value.to_str().ok()?.trim().parse::<f64>().ok())
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let location = response.headers().get("location").cloned();
     let mut body = Vec::new();
     let reading = async {
         while let Ok(Some(bytes)) = response.chunk().await {
@@ -201,16 +200,22 @@ async fn refusal(mut response: reqwest::Response) -> ModelError {
         }
     };
     let _ = tokio::time::timeout(ERROR_TIMEOUT, reading).await;
-    let mut message = failure::message_of_body(&String::from_utf8_lossy(&body));
-    if let Some(location) = location {
-        let location = failure::bounded(&String::from_utf8_lossy(location.as_bytes()));
-        message = format!("it redirects to {location}; give that as the endpoint");
-    }
+    let message = failure::message_of_body(&String::from_utf8_lossy(&body));
     ModelError::Status {
         status,
         message,
         retry_after,
     }
+}
+
+/// Why there is no response.
+fn unsent(error: &reqwest::Error) -> ModelError {
+    let reason = cause(error);
+    // It will redirect again.
+    if error.is_redirect() {
+        return ModelError::Nonsense(reason);
+    }
+    ModelError::Unreachable(reason)
 }
 
 /// The innermost cause of an error: the outer ones tell of requests, it tells what happened.
