@@ -232,36 +232,20 @@ impl Answering {
             server_name,
             arguments,
         } = request;
-        let server = match server_name {
-            Some(server) => Ok(server),
-            None => self.server_of(&tool_name).await,
+        // Every tool was offered with its server, so every call names one.
+        let server = server_name.unwrap_or_default();
+        let call = Use {
+            id: request_id.clone(),
+            server: &server,
+            tool: &tool_name,
+            arguments,
+            from_code: true,
         };
-        let result = match server {
-            Ok(server) => {
-                let call = Use {
-                    id: request_id.clone(),
-                    server: &server,
-                    tool: &tool_name,
-                    arguments,
-                    from_code: true,
-                };
-                self.toolbox.call(call).await
-            }
-            Err(reason) => Err(reason),
-        };
+        let result = self.toolbox.call(call).await;
         match result {
             Ok(result) => json!({"requestId": request_id, "result": result}),
             Err(reason) => json!({"requestId": request_id, "error": reason}),
         }
-    }
-
-    /// The server of a tool that was called by its name alone; the sandbox lets only those through that one server has.
-    async fn server_of(&self, tool: &str) -> Result<String, String> {
-        let tools = self.toolbox.tools().await;
-        let found = tools.into_iter().find(|of| of.tool.name == tool);
-        found
-            .map(|of| of.server)
-            .ok_or_else(|| format!("no server has a tool `{tool}` any more"))
     }
 }
 

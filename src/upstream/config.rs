@@ -299,7 +299,7 @@ mod tests {
 
     fn variables() -> Variables {
         let known = [("TOKEN", "s3cret-token"), ("EMPTY", "")];
-        Variables::of(Path::new("/work"), move |name| {
+        Variables::of(Path::new("/folder"), move |name| {
             let found = known.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
@@ -335,7 +335,7 @@ mod tests {
         else {
             panic!("{config:?}");
         };
-        assert_eq!(arguments[2], "/work");
+        assert_eq!(arguments[2], "/folder");
         assert_eq!(environment["PORT"], "80");
         let Ok(Transport::Http { url, headers }) = &config.servers[1].transport else {
             panic!("{config:?}");
@@ -442,7 +442,7 @@ mod tests {
             panic!("{config:?}");
         };
         assert_eq!(environment.len(), 1);
-        assert_eq!(folder.as_deref(), Some(Path::new("/work/sub")));
+        assert_eq!(folder.as_deref(), Some(Path::new("/folder/sub")));
         assert!(
             matches!(&config.servers[1].transport, Ok(Transport::Http { url, .. }) if url == "http://x/mcp")
         );

@@ -5,7 +5,7 @@ import datetime
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -27,6 +27,22 @@ def _in_a_loop(anyio_backend: str) -> None:
 def add(a: int, b: int = 2) -> dict[str, int | None]:
     """Add two numbers."""
     return {"sum": a + b, "carry": None}
+
+
+def waiting() -> tuple[Callable[[], Awaitable[None]], asyncio.Event, asyncio.Event]:
+    """A tool that waits until it is cancelled, and what tells that it was started and cancelled."""
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        """Waits."""
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    return wait, started, cancelled
 
 
 @pytest.mark.anyio
@@ -295,15 +311,7 @@ sum(map(len, texts))
 async def test_closing_a_sandbox_gives_up_the_calls_of_a_result(
     connect: Connect, serve: Callable[..., object]
 ) -> None:
-    started, cancelled = asyncio.Event(), asyncio.Event()
-
-    async def wait() -> None:
-        started.set()
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
+    wait, started, cancelled = waiting()
 
     async with connect(serve(*RESUME), [wait]) as sandbox:
         running = asyncio.create_task(sandbox.run("wait()"))
@@ -392,15 +400,7 @@ async def test_a_blocking_function_that_nobody_waits_for_holds_nothing_up(
 async def test_closing_a_sandbox_cancels_what_is_under_way(
     connect: Connect, serve: Callable[..., object]
 ) -> None:
-    started, cancelled = asyncio.Event(), asyncio.Event()
-
-    async def wait() -> None:
-        started.set()
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
+    wait, started, cancelled = waiting()
 
     async with connect(serve("--tool-timeout", "1s"), [wait]) as sandbox:
         running = asyncio.create_task(sandbox.run("wait()"))
